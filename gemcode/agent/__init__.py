@@ -1,0 +1,1 @@
+"""The vocabulary and the loop. Imports only the standard library and pydantic."""
