@@ -1,0 +1,64 @@
+"""What the loop asks of a model: one streamed step. Implemented by gemini/, and by scripts in tests."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+from gemcode.agent.messages import ModelMessage, ModelRequest, Usage
+
+
+class FinishKind(StrEnum):
+    """What the end of a step means for the turn, whatever the service calls it."""
+
+    COMPLETE = "complete"  # a final text, or calls to run
+    CUT = "cut"  # the output limit was reached
+    BLOCKED = "blocked"  # safety, recitation, prohibited content, language, blocked prompt
+    MALFORMED = "malformed"  # a call that is not one, or to an undeclared tool: never run
+    EMPTY = "empty"  # neither text nor call, or no finish reason at all
+    OTHER = "other"  # anything else, also reasons not yet known
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    kind: FinishKind
+    reason: str  # as the service says it: STOP, MAX_TOKENS, SAFETY…; "" when it said none
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """This attempt failed and another follows after `delay` seconds. All text of the step so far is void."""
+
+    reason: str
+    delay: float
+    attempt: int  # the one that failed, from 1
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied:
+    """The step is complete. Always the last event of a stream that does not raise ModelError."""
+
+    message: ModelMessage
+    finish: Finish
+    usage: Usage = Usage()
+
+
+ModelEvent: TypeAlias = TextDelta | ThoughtDelta | Retrying | ModelReplied
+
+
+class Model(Protocol):
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the step as it comes. Raises ModelError. Closing the generator ends the request at the server."""
+        ...

@@ -1,0 +1,272 @@
+"""ToolRegistry runs calls: validated, decided, timed, audited. It never raises into the loop."""
+
+import asyncio
+import contextlib
+import difflib
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from gemcode.agent.errors import ToolError
+from gemcode.agent.events import FileChanged
+from gemcode.agent.messages import JsonObject, ToolCall, ToolDeclaration, ToolResult
+from gemcode.agent.policy import Effect, Mode, Sensitivity, Verdict, decide
+from gemcode.agent.tool import (
+    AnyTool,
+    ApprovalRequest,
+    Approved,
+    Approver,
+    Arguments,
+    AuditLog,
+    Declined,
+    Output,
+    Preview,
+)
+
+
+class StopTurn(Exception):
+    """The person ended the turn at a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    call_seconds: float = 30.0
+    calls_per_turn: int = 200
+    writes_per_turn: int = 50
+    result_bytes: int = 64 * 1024
+
+
+@dataclass(slots=True)
+class TurnState:
+    """What one turn has used up and been granted."""
+
+    mode: Mode
+    approve: Approver
+    calls: int = 0
+    writes: int = 0
+    granted: bool = False
+    changed: list[FileChanged] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  # path → why, of writes that did not happen
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call that was validated and decided on, ready to run."""
+
+    call: ToolCall
+    tool: AnyTool
+    arguments: Arguments
+    subject: str
+    preview: Preview | None
+    decision: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that will not run, with the result that says why."""
+
+    call: ToolCall
+    subject: str
+    result: ToolResult
+    decision: str
+
+
+class ToolRegistry:
+    """All tools of a session. `strict`: unknown arguments are an error; otherwise they are dropped with a note."""
+
+    def __init__(
+        self, tools: Iterable[AnyTool], audit: AuditLog | None = None, limits: Limits = Limits(), *, strict: bool = True
+    ) -> None:
+        self._tools: Mapping[str, AnyTool] = {tool.name: tool for tool in tools}
+        self._audit = audit
+        self._limits = limits
+        self._strict = strict
+
+    def declarations(self, mode: Mode) -> tuple[ToolDeclaration, ...]:
+        """What the model is told. In read-only mode the write tools are left out."""
+        return tuple(
+            tool.declaration() for tool in self._tools.values() if mode is not Mode.NONE or tool.effect is Effect.READ
+        )
+
+    def effect(self, name: str) -> Effect:
+        tool = self._tools.get(name)
+        return tool.effect if tool else Effect.READ
+
+    async def prepare(self, call: ToolCall, turn: TurnState) -> Prepared | Refused:
+        """Validate and decide, asking the person where the policy says so. Raises only StopTurn."""
+        turn.calls += 1
+        try:
+            tool, arguments, notes = self._validate(call, turn)
+        except ToolError as error:
+            return self._refuse(call, _raw_subject(call), error, "invalid", turn)
+        subject = tool.subject(arguments)
+        try:
+            self._count(tool, turn)
+            if tool.effect is not Effect.READ and turn.mode is Mode.NONE:
+                raise ToolError("denied", "Read-only: this session can't write.", tool=tool.name)
+            preview = await asyncio.to_thread(tool.preview, arguments)
+            preview, decision = await self._consent(call, tool, preview, turn)
+        except ToolError as error:
+            return self._refuse(call, subject, error, "denied" if error.kind == "denied" else "refused", turn)
+        except OSError as error:
+            return self._refuse(call, subject, _io_error(error), "refused", turn)
+        return Prepared(call, tool, arguments, subject, preview, decision, notes)
+
+    async def run(self, prepared: Prepared, turn: TurnState) -> tuple[ToolResult, float]:
+        """Run a prepared call; the result and the milliseconds it took. Raises only CancelledError."""
+        started = time.perf_counter()
+        call, tool = prepared.call, prepared.tool
+        try:
+            entry = self._audit.intent(call, tool.effect) if self._audit else None
+        except OSError as error:
+            if tool.effect is not Effect.READ:
+                result = _failure(
+                    call, ToolError("audit", f"Not run: the audit log can't be written ({error.strerror}).")
+                )
+                turn.refused[prepared.subject] = result.error_message
+                return result, _since(started)
+            entry = None
+        result = await self._execute(prepared, turn)
+        if self._audit and entry is not None:
+            with contextlib.suppress(OSError):  # an intent without outcome stays visible in the log
+                self._audit.outcome(entry, call, prepared.decision, result)
+        if tool.effect is Effect.WRITE:
+            if result.ok:
+                turn.refused.pop(prepared.subject, None)
+            else:
+                turn.refused[prepared.subject] = result.error_message
+        return result, _since(started)
+
+    async def _execute(self, prepared: Prepared, turn: TurnState) -> ToolResult:
+        call, tool = prepared.call, prepared.tool
+        work = asyncio.ensure_future(asyncio.to_thread(tool.run, prepared.arguments, prepared.preview))
+        try:
+            async with asyncio.timeout(self._limits.call_seconds):
+                output = await asyncio.shield(work)
+        except TimeoutError:
+            work.add_done_callback(_forget)
+            return _failure(call, ToolError("timeout", f"Stopped after {self._limits.call_seconds:g} s."))
+        except asyncio.CancelledError:
+            if tool.effect is Effect.READ:
+                work.add_done_callback(_forget)
+            else:  # a write is never left half done: it is short, so its end is awaited and told
+                await asyncio.wait([work])
+                if not work.cancelled() and work.exception() is None and (changed := work.result().changed):
+                    turn.changed.append(changed)
+            raise
+        except ToolError as error:
+            return _failure(call, error)
+        except OSError as error:
+            return _failure(call, _io_error(error))
+        except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
+            return _failure(call, ToolError("internal", f"{tool.name} failed: {type(error).__name__}: {error}"))
+        if output.changed:
+            turn.changed.append(output.changed)
+        return _success(call, output, prepared.notes)
+
+    def _validate(self, call: ToolCall, turn: TurnState) -> tuple[AnyTool, Arguments, tuple[str, ...]]:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            declared = [declaration.name for declaration in self.declarations(turn.mode)]
+            close = difflib.get_close_matches(call.name, declared, n=3)
+            raise ToolError("unknown_tool", f"There is no tool named {call.name!r}.", closest=close or declared)
+        args, notes = call.args, tuple[str, ...]()
+        if not self._strict and (unknown := sorted(set(args) - set(tool.arguments.model_fields))):
+            args = {name: value for name, value in args.items() if name not in unknown}
+            notes = (f"unknown arguments ignored: {', '.join(unknown)}",)
+        try:
+            return tool, tool.arguments.model_validate(args), notes
+        except ValidationError as error:
+            raise _invalid_arguments(tool, error) from None
+
+    def _count(self, tool: AnyTool, turn: TurnState) -> None:
+        if turn.calls > self._limits.calls_per_turn:
+            raise ToolError(
+                "limit", f"More than {self._limits.calls_per_turn} calls in one turn. Give your answer now."
+            )
+        if tool.effect is Effect.WRITE:
+            turn.writes += 1
+            if turn.writes > self._limits.writes_per_turn:
+                raise ToolError(
+                    "limit", f"More than {self._limits.writes_per_turn} writes in one turn. Ask the user first."
+                )
+
+    async def _consent(
+        self, call: ToolCall, tool: AnyTool, preview: Preview | None, turn: TurnState
+    ) -> tuple[Preview | None, str]:
+        sensitivity = preview.sensitivity if preview else Sensitivity.ORDINARY
+        verdict = decide(tool.effect, sensitivity, turn.mode, granted=turn.granted)
+        if verdict is Verdict.DENY:
+            raise ToolError("denied", "Read-only: this session can't write.", tool=tool.name)
+        if verdict is Verdict.ALLOW or preview is None:
+            return preview, "allowed"
+        answer = await turn.approve(ApprovalRequest(call, preview))
+        if isinstance(answer, Approved):
+            turn.granted = turn.granted or answer.rest_of_turn
+            return answer.preview, "approved"
+        if isinstance(answer, Declined):
+            why = f" Reason: {answer.reason}" if answer.reason else ""
+            raise ToolError("denied", f"The user declined this.{why} Do not try it again unchanged.")
+        raise StopTurn
+
+    def _refuse(self, call: ToolCall, subject: str, error: ToolError, decision: str, turn: TurnState) -> Refused:
+        result = _failure(call, error)
+        tool = self._tools.get(call.name)
+        if tool and tool.effect is Effect.WRITE:
+            turn.refused[subject] = error.message
+        if self._audit:
+            with contextlib.suppress(OSError):  # nothing ran, so nothing is hidden
+                self._audit.outcome(self._audit.intent(call, self.effect(call.name)), call, decision, result)
+        return Refused(call, subject, result, decision)
+
+
+def cancelled(call: ToolCall) -> ToolResult:
+    """The result of a call that did not come to run: every call gets one."""
+    return _failure(call, ToolError("cancelled", "Cancelled by the user before it ran."))
+
+
+def _success(call: ToolCall, output: Output, notes: tuple[str, ...]) -> ToolResult:
+    response: JsonObject = {"output": output.value}
+    if notes:
+        response["notes"] = list(notes)
+    return ToolResult(call.id, call.name, response, display=output.display)
+
+
+def _failure(call: ToolCall, error: ToolError) -> ToolResult:
+    return ToolResult(call.id, call.name, {"error": error.as_json()})
+
+
+def _io_error(error: OSError) -> ToolError:
+    return ToolError("io_error", f"The file system said: {error.strerror or error}.", errno=error.errno)
+
+
+def _invalid_arguments(tool: AnyTool, error: ValidationError) -> ToolError:
+    problems = [
+        {"argument": ".".join(str(step) for step in item["loc"]) or "(all)", "problem": item["msg"]}
+        for item in error.errors(include_url=False, include_input=False)
+    ]
+    named = ", ".join(str(problem["argument"]) for problem in problems)
+    return ToolError(
+        "invalid_arguments",
+        f"Invalid arguments for {tool.name}: {named}.",
+        problems=problems,
+        allowed=list(tool.arguments.model_fields),
+    )
+
+
+def _raw_subject(call: ToolCall) -> str:
+    path = call.args.get("path")
+    return path if isinstance(path, str) else call.name
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+def _forget(work: "asyncio.Future[Output]") -> None:
+    """Take the exception of work nobody waits for, so that it is not reported as never retrieved."""
+    if not work.cancelled():
+        work.exception()

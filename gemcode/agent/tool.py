@@ -1,0 +1,128 @@
+"""A tool is data and one function; what it would change is a value that a person can be asked about."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from gemcode.agent.events import FileChanged
+from gemcode.agent.messages import ToolCall, ToolDeclaration, ToolResult
+from gemcode.agent.policy import Effect, Sensitivity
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: what the model sends is untrusted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A write that has not happened: the very bytes that a person confirms and that are then written, or none of it."""
+
+    path: str
+    before: bytes | None  # None: the file does not exist yet
+    after: bytes | None  # None: the file goes away
+    sensitivity: Sensitivity = Sensitivity.ORDINARY
+    why: str = ""  # why it is sensitive, in a few words
+    new_directories: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    token: object = field(default=None, repr=False, compare=False)  # the workspace's own handle
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRead:
+    """A read of a file whose name says that it holds secrets."""
+
+    path: str
+    why: str
+    sensitivity: Sensitivity = Sensitivity.SECRET
+
+
+Preview: TypeAlias = FileChange | SecretRead
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a tool gives back: `value` for the model, `display` for the person, `changed` for the ledger."""
+
+    value: object
+    display: object = None
+    changed: FileChanged | None = None
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[A]):
+    """`preview` says what would happen and touches nothing; `run` does it, and gets the preview as it was approved."""
+
+    name: str
+    description: str
+    arguments: type[A]
+    effect: Effect
+    run: Callable[[A, Preview | None], Output]
+    subject: Callable[[A], str]
+    preview: Callable[[A], Preview | None] = lambda _: None
+
+    def declaration(self) -> ToolDeclaration:
+        return ToolDeclaration(self.name, self.description, _lean_schema(self.arguments.model_json_schema()))
+
+
+AnyTool: TypeAlias = Tool[Any]
+
+
+def _lean_schema(node: Any, *, names: bool = False) -> Any:
+    """The schema without pydantic's generated titles: every byte of it is paid for. `names`: the keys are field names."""
+    if isinstance(node, dict):
+        return {
+            key: _lean_schema(value, names=key == "properties" and not names)
+            for key, value in node.items()
+            if names or key != "title"
+        }
+    return [_lean_schema(item) for item in node] if isinstance(node, list) else node
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    call: ToolCall
+    preview: Preview
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """Yes, to `preview`: the person may have narrowed or edited what was proposed."""
+
+    preview: Preview | None
+    rest_of_turn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """No, and end the turn."""
+
+
+Answer: TypeAlias = Approved | Declined | Stopped
+Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[Answer]]
+
+
+async def decline_unasked(_: ApprovalRequest) -> Answer:
+    """The approver where there is no terminal: it never asks, so the answer is no."""
+    return Declined("nobody is there to confirm it: gemcode runs without a terminal")
+
+
+class AuditLog(Protocol):
+    """Intent before, outcome after. An audit that can't be written refuses writes, not reads."""
+
+    def intent(self, call: ToolCall, effect: Effect) -> object:
+        """Record that this call is about to run; the return value names it in `outcome`. Raises OSError."""
+        ...
+
+    def outcome(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None: ...
