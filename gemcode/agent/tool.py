@@ -75,7 +75,7 @@ AnyTool: TypeAlias = Tool[Any]
 
 
 def _lean_schema(node: Any, *, names: bool = False) -> Any:
-    """The schema without pydantic's generated titles: every byte of it is paid for. `names`: the keys are field names."""
+    """The schema without pydantic's generated titles: every byte is paid for. `names`: the keys are field names."""
     if isinstance(node, dict):
         return {
             key: _lean_schema(value, names=key == "properties" and not names)
