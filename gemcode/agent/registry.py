@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import difflib
+import posixpath
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,7 @@ class TurnState:
     granted: bool = False
     changed: list[FileChanged] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # path → why, of writes that did not happen
+    late: dict[str, ToolResult] = field(default_factory=dict)  # results that came although the turn was cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,12 @@ class ToolRegistry:
         self._audit = audit
         self._limits = limits
         self._strict = strict
+        self._declared = tuple(tool.declaration() for tool in self._tools.values())
+        self._reading = tuple(item for item in self._declared if self.effect(item.name) is Effect.READ)
 
     def declarations(self, mode: Mode) -> tuple[ToolDeclaration, ...]:
         """What the model is told. In read-only mode the write tools are left out."""
-        return tuple(
-            tool.declaration() for tool in self._tools.values() if mode is not Mode.NONE or tool.effect is Effect.READ
-        )
+        return self._reading if mode is Mode.NONE else self._declared
 
     def effect(self, name: str) -> Effect:
         tool = self._tools.get(name)
@@ -101,7 +103,7 @@ class ToolRegistry:
         try:
             tool, arguments, notes = self._validate(call, turn)
         except ToolError as error:
-            return self._refuse(call, _raw_subject(call), error, "invalid", turn)
+            return self._refuse(call, subject_of(call), error, "invalid", turn)
         subject = tool.subject(arguments)
         try:
             self._count(tool, turn)
@@ -122,50 +124,47 @@ class ToolRegistry:
         try:
             entry = self._audit.intent(call, tool.effect) if self._audit else None
         except OSError as error:
-            if tool.effect is not Effect.READ:
-                result = _failure(
-                    call, ToolError("audit", f"Not run: the audit log can't be written ({error.strerror}).")
-                )
-                turn.refused[prepared.subject] = result.error_message
-                return result, _since(started)
             entry = None
-        result = await self._execute(prepared, turn)
+            if tool.effect is not Effect.READ:
+                refusal = ToolError("audit", f"Not run: the audit log can't be written ({error.strerror}).")
+                return self._settle(prepared, entry, _failure(call, refusal), turn), _since(started)
+        try:
+            result = await self._execute(prepared, turn)
+        except asyncio.CancelledError:
+            turn.late[call.id] = self._settle(prepared, entry, turn.late.get(call.id) or cancelled(call), turn)
+            raise
+        return self._settle(prepared, entry, result, turn), _since(started)
+
+    def _settle(self, prepared: Prepared, entry: object, result: ToolResult, turn: TurnState) -> ToolResult:
+        """Book what became of a call: in the audit log, and in what the turn owes the person."""
         if self._audit and entry is not None:
             with contextlib.suppress(OSError):  # an intent without outcome stays visible in the log
-                self._audit.outcome(entry, call, prepared.decision, result)
-        if tool.effect is Effect.WRITE:
+                self._audit.outcome(entry, prepared.call, prepared.decision, result)
+        if prepared.tool.effect is Effect.WRITE:
             if result.ok:
                 turn.refused.pop(prepared.subject, None)
             else:
                 turn.refused[prepared.subject] = result.error_message
-        return result, _since(started)
+        return result
 
     async def _execute(self, prepared: Prepared, turn: TurnState) -> ToolResult:
-        call, tool = prepared.call, prepared.tool
-        work = asyncio.ensure_future(asyncio.to_thread(tool.run, prepared.arguments, prepared.preview))
+        work = asyncio.ensure_future(asyncio.to_thread(prepared.tool.run, prepared.arguments, prepared.preview))
         try:
             async with asyncio.timeout(self._limits.call_seconds):
-                output = await asyncio.shield(work)
+                await asyncio.wait([work])
         except TimeoutError:
             work.add_done_callback(_forget)
-            return _failure(call, ToolError("timeout", f"Stopped after {self._limits.call_seconds:g} s."))
+            message = f"Stopped waiting after {self._limits.call_seconds:g} s."
+            return _failure(prepared.call, ToolError("timeout", message))
         except asyncio.CancelledError:
-            if tool.effect is Effect.READ:
+            if prepared.tool.effect is Effect.READ:
                 work.add_done_callback(_forget)
             else:  # a write is never left half done: it is short, so its end is awaited and told
-                await asyncio.wait([work])
-                if not work.cancelled() and work.exception() is None and (changed := work.result().changed):
-                    turn.changed.append(changed)
+                await _finish(work, self._limits.call_seconds)
+                if work.done():
+                    turn.late[prepared.call.id] = _collect(prepared, work, turn)
             raise
-        except ToolError as error:
-            return _failure(call, error)
-        except OSError as error:
-            return _failure(call, _io_error(error))
-        except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
-            return _failure(call, ToolError("internal", f"{tool.name} failed: {type(error).__name__}: {error}"))
-        if output.changed:
-            turn.changed.append(output.changed)
-        return _success(call, output, prepared.notes)
+        return _collect(prepared, work, turn)
 
     def _validate(self, call: ToolCall, turn: TurnState) -> tuple[AnyTool, Arguments, tuple[str, ...]]:
         tool = self._tools.get(call.name)
@@ -224,8 +223,32 @@ class ToolRegistry:
 
 
 def cancelled(call: ToolCall) -> ToolResult:
-    """The result of a call that did not come to run: every call gets one."""
-    return _failure(call, ToolError("cancelled", "Cancelled by the user before it ran."))
+    """The result of a call that has none: every call gets one."""
+    return _failure(call, ToolError("cancelled", "Cancelled by the user."))
+
+
+def _collect(prepared: Prepared, work: "asyncio.Future[Output]", turn: TurnState) -> ToolResult:
+    """The result of finished work, whatever became of it."""
+    call = prepared.call
+    try:
+        output = work.result()
+    except ToolError as error:
+        return _failure(call, error)
+    except OSError as error:
+        return _failure(call, _io_error(error))
+    except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
+        return _failure(call, ToolError("internal", f"{call.name} failed: {type(error).__name__}: {error}"))
+    if output.changed:
+        turn.changed.append(output.changed)
+    return _success(call, output, prepared.notes)
+
+
+async def _finish(work: "asyncio.Future[Output]", seconds: float) -> None:
+    """Wait for work to end, through further cancels, but not for ever."""
+    deadline = time.monotonic() + seconds
+    while not work.done() and (left := deadline - time.monotonic()) > 0:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([work], timeout=left)
 
 
 def _success(call: ToolCall, output: Output, notes: tuple[str, ...]) -> ToolResult:
@@ -257,9 +280,10 @@ def _invalid_arguments(tool: AnyTool, error: ValidationError) -> ToolError:
     )
 
 
-def _raw_subject(call: ToolCall) -> str:
+def subject_of(call: ToolCall) -> str:
+    """What a call is about, before anything in it was checked."""
     path = call.args.get("path")
-    return path if isinstance(path, str) else call.name
+    return posixpath.normpath(path) if isinstance(path, str) and path else call.name
 
 
 def _since(started: float) -> float:

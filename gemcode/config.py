@@ -1,0 +1,273 @@
+"""Settings: defaults < user file < environment < flags. The project's own file may only tighten, never loosen.
+
+Nothing here opens the project; its file comes in as text.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import platformdirs
+
+from gemcode.agent.errors import UsageError
+from gemcode.agent.policy import Mode
+
+DEFAULT_MODEL = "gemini-3.8-flash"
+KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")  # in the order of the official SDK
+PROJECT_FILE = ".gemcode.toml"
+MEGABYTE = 1024 * 1024
+
+
+class Secret:
+    """A key that does not show itself: not in a repr, not in a traceback, not in a log."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __str__(self) -> str:
+        return f"…{self._value[-4:]}" if len(self._value) >= 12 else "…"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of the tools. Each has a fixed maximum that no setting passes."""
+
+    read_bytes: int = MEGABYTE
+    write_bytes: int = MEGABYTE
+    shown_bytes: int = 48 * 1024
+    line_characters: int = 2_000
+    list_entries: int = 1_000
+    list_depth: int = 64
+    list_seconds: float = 2.0
+    search_files: int = 10_000
+    search_bytes: int = 64 * MEGABYTE
+    search_seconds: float = 5.0
+    call_seconds: float = 30.0
+    calls_per_turn: int = 200
+    writes_per_turn: int = 50
+
+
+MAXIMA = Bounds(
+    read_bytes=8 * MEGABYTE,
+    write_bytes=8 * MEGABYTE,
+    shown_bytes=64 * 1024,
+    line_characters=10_000,
+    list_entries=10_000,
+    list_depth=256,
+    list_seconds=20.0,
+    search_files=200_000,
+    search_bytes=1024 * MEGABYTE,
+    search_seconds=25.0,
+    call_seconds=600.0,
+    calls_per_turn=2_000,
+    writes_per_turn=500,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a command needs to know, decided once."""
+
+    project: Path
+    config_home: Path
+    state_home: Path
+    model: str = DEFAULT_MODEL
+    key: Secret | None = None
+    key_source: str = ""
+    base_url: str = ""
+    base_url_source: str = ""
+    approve: Mode | None = None  # None: ask on a terminal, none without one
+    strict_arguments: bool = True
+    thinking_level: str = ""
+    max_steps: int = 50
+    max_cost: float | None = None
+    timeout: float | None = None
+    read_timeout: float = 300.0
+    bounds: Bounds = Bounds()
+    verbose: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+# What config.toml may hold, besides [limits]: name → type.
+_USER_KEYS: Mapping[str, type | tuple[type, ...]] = {
+    "model": str,
+    "approve": str,
+    "base_url": str,
+    "api_key": str,
+    "strict_arguments": bool,
+    "thinking_level": str,
+    "max_steps": int,
+    "max_cost": (int, float),
+    "timeout": (int, float),
+    "read_timeout": (int, float),
+}
+_PROJECT_KEYS = ("model",)
+
+
+def homes(environment: Mapping[str, str]) -> tuple[Path, Path]:
+    """The directories of configuration and state."""
+    if home := environment.get("GEMCODE_HOME"):
+        base = Path(home).expanduser().absolute()
+        return base / "config", base / "state"
+    return (
+        Path(platformdirs.user_config_dir("gemcode", appauthor=False)),
+        Path(platformdirs.user_state_dir("gemcode", appauthor=False)),
+    )
+
+
+def load(project: Path, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
+    """The settings of one command. `flags` holds only what the user gave."""
+    config_home, state_home = homes(environment)
+    settings = Settings(project=project, config_home=config_home, state_home=state_home)
+    settings = _with_user_file(settings, config_home / "config.toml")
+    settings = _with_environment(settings, environment)
+    settings = replace(settings, **flags)
+    if any(character.isspace() for character in settings.model) or not settings.model:
+        raise UsageError(f"{settings.model!r} is not a model name.", "See the names with: gemcode models")
+    check_base_url(settings.base_url, settings.base_url_source)
+    return settings
+
+
+def _with_user_file(settings: Settings, path: Path) -> Settings:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return settings
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} can't be read: {error}.", "Correct the file, or move it away.") from None
+    values = _parse(text, str(path))
+    limits = values.pop("limits", {})
+    changes: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in _USER_KEYS:
+            raise UsageError(f"{path}: unknown setting {name!r}.", f"Known ones: {', '.join(_USER_KEYS)}, [limits].")
+        _check_type(str(path), name, value, _USER_KEYS[name])
+        changes[name] = value
+    if "approve" in changes:
+        changes["approve"] = parse_mode(changes["approve"])
+    if "api_key" in changes:
+        _check_private(path)
+        changes |= {"key": Secret(changes.pop("api_key").strip()), "key_source": str(path)}
+    if "base_url" in changes:
+        changes["base_url_source"] = str(path)
+    return replace(settings, bounds=_bounded(settings.bounds, limits, str(path)), **changes)
+
+
+def _with_environment(settings: Settings, environment: Mapping[str, str]) -> Settings:
+    changes: dict[str, Any] = {}
+    for variable in KEY_VARIABLES:
+        if value := environment.get(variable, "").strip():
+            changes |= {"key": Secret(value), "key_source": variable}
+            break
+    if model := environment.get("GEMCODE_MODEL"):
+        changes["model"] = model
+    if url := environment.get("GOOGLE_GEMINI_BASE_URL"):
+        changes |= {"base_url": url, "base_url_source": "GOOGLE_GEMINI_BASE_URL"}
+    return replace(settings, **changes)
+
+
+def tightened(settings: Settings, text: str, known_models: frozenset[str], *, model_given: bool) -> Settings:
+    """The settings with the project's own file, which may choose a known model and lower limits. The rest is named
+    in a warning and ignored: a repository does not configure the safety of the person who opens it."""
+    try:
+        values = _parse(text, PROJECT_FILE)
+    except UsageError as error:
+        return replace(settings, warnings=(*settings.warnings, f"{error.message} It is ignored."))
+    warnings = list(settings.warnings)
+    model, bounds = settings.model, settings.bounds
+    limits = values.pop("limits", {})
+    for name, value in values.items():
+        if name == "model" and value in known_models:
+            model = model if model_given else value
+        else:
+            warnings.append(f"{PROJECT_FILE} sets {name!r}: a project can't decide that. It is ignored.")
+    if isinstance(limits, dict):
+        for name, value in limits.items():
+            current = getattr(bounds, name, None)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if current is not None and number and 0 < value <= current:
+                bounds = replace(bounds, **{name: type(current)(value)})
+            else:
+                warnings.append(f"{PROJECT_FILE} sets limit {name!r}: a project may only lower known limits. Ignored.")
+    return replace(settings, model=model, bounds=bounds, warnings=tuple(warnings))
+
+
+def check_base_url(url: str, source: str) -> None:
+    """The endpoint must be https, or http on this machine: the key travels there."""
+    if not url:
+        return
+    hint = "Use https://…, or http:// on this machine (127.0.0.1, localhost)."
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError:
+        raise UsageError(f"The endpoint {url!r} (from {source}) is not a URL.", hint) from None
+    loopback = host in ("localhost", "::1") or host.startswith("127.")
+    if (
+        not host
+        or parts.username
+        or parts.password
+        or not (parts.scheme == "https" or (parts.scheme == "http" and loopback))
+    ):
+        raise UsageError(f"The endpoint {url!r} (from {source}) is neither https nor on this machine.", hint)
+
+
+def parse_mode(text: str) -> Mode:
+    try:
+        return Mode(text)
+    except ValueError:
+        choices = ", ".join(mode.value for mode in Mode)
+        raise UsageError(f"{text!r} is not an approval mode.", f"Use one of: {choices}.") from None
+
+
+def require_key(settings: Settings) -> Secret:
+    if settings.key is None:
+        raise UsageError(
+            "No API key.", "Set GEMINI_API_KEY (get one at aistudio.google.com/apikey), or try: gemcode demo"
+        )
+    return settings.key
+
+
+def _parse(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source} is not valid TOML: {error}.", "Correct the file, or move it away.") from None
+
+
+def _check_type(source: str, name: str, value: object, wanted: type | tuple[type, ...]) -> None:
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        raise UsageError(f"{source}: {name!r} has the wrong type.", "See docs/configuration.md.")
+
+
+def _bounded(bounds: Bounds, limits: object, source: str) -> Bounds:
+    if not isinstance(limits, dict):
+        raise UsageError(f"{source}: [limits] is not a table.", "See docs/configuration.md.")
+    names = {item.name for item in fields(Bounds)}
+    for name, value in limits.items():
+        if name not in names:
+            raise UsageError(f"{source}: unknown limit {name!r}.", f"Known ones: {', '.join(sorted(names))}.")
+        _check_type(source, name, value, (int, float))
+        most = getattr(MAXIMA, name)
+        if not 0 < value <= most:
+            raise UsageError(f"{source}: {name} must be above 0 and at most {most}.", "Correct the file.")
+        bounds = replace(bounds, **{name: type(most)(value)})
+    return bounds
+
+
+def _check_private(path: Path) -> None:
+    status = path.stat()
+    if status.st_mode & 0o077 or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
+        raise UsageError(f"{path} holds a key, but others can read it.", f"Run: chmod 600 {path}")
