@@ -1,0 +1,250 @@
+"""The simulated service on a loopback socket: connections, routing, recording of requests. The rules are in rules.py.
+
+async with Simulator(scenario) as simulator: …          inside a running event loop
+with running_simulator(scenario) as simulator: …        from plain code, in a thread of its own
+"""
+
+import asyncio
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import h11
+
+from gemcode.simulator.connection import Connection, Incoming
+from gemcode.simulator.errors import Rejected, bad_request
+from gemcode.simulator.playback import COMMON_HEADERS, JSON_TYPE, play, pretty
+from gemcode.simulator.reply import Brain, HttpError, RecordedRequest, ScenarioExhausted
+from gemcode.simulator.scenario import Scenario, ScenarioBrain, parse_scenario
+from gemcode.simulator.service import Answer, Service, Settings
+
+_ROUTE = re.compile(
+    r"/(?P<version>v1|v1beta|v1alpha)/(?:cachedContents(?:/[\w-]+)?|models(?:/(?P<model>[^/:]+)(?::(?P<action>\w+))?)?)"
+)
+_SECRET_HEADERS = ("x-goog-api-key", "authorization", "cookie")
+_MASK = "***"
+_NOT_FOUND_PAGE = b"<!DOCTYPE html>\n<html lang=en>\n  <title>Error 404 (Not Found)!!1</title>\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One request that was refused, or that the brain had no reply for."""
+
+    request: RecordedRequest
+    http_code: int
+    message: str
+    hint: str = ""
+
+
+class Simulator:
+    """A Gemini API on 127.0.0.1. `requests` and `violations` grow while it runs and may be read from any thread."""
+
+    def __init__(
+        self,
+        source: Brain | Scenario | Mapping[str, Any],
+        settings: Settings | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        brain, settings = _prepare(source, settings or Settings())
+        self._service = Service(brain, settings)
+        self._host = host
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.requests: list[RecordedRequest] = []
+        self.violations: list[Violation] = []
+
+    @property
+    def url(self) -> str:
+        """The base URL, without a version and without a slash at the end."""
+        return f"http://{self._host}:{self._port}"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, self._host, self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def serve_forever(self) -> None:
+        """Runs until cancelled; for a command that has nothing else to do."""
+        async with self:
+            await asyncio.Event().wait()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._converse(Connection(reader, writer)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _converse(self, connection: Connection) -> None:
+        try:
+            while (incoming := await connection.next_request()) is not None:
+                await self._serve(connection, incoming)
+                if not connection.start_next_round():
+                    break
+        except (ConnectionError, h11.ProtocolError):
+            pass  # a client that leaves or speaks no HTTP ends its own connection only
+        finally:
+            await connection.close()
+
+    async def _serve(self, connection: Connection, incoming: Incoming) -> None:
+        """Answers one request while watching whether the client still waits for it."""
+        request = self._record(incoming)
+        work = asyncio.create_task(self._answer(connection, incoming, request))
+        gone = asyncio.create_task(connection.wait_gone())
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() or isinstance(work.exception(), ConnectionError):
+                request.disconnected.set()
+            else:
+                work.result()
+                request.finished.set()
+        finally:
+            for task in (work, gone):
+                task.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+
+    def _record(self, incoming: Incoming) -> RecordedRequest:
+        target = urlsplit(incoming.target)
+        query = dict(parse_qsl(target.query, keep_blank_values=True))
+        route = _ROUTE.fullmatch(unquote(target.path))
+        parts = route.groupdict("") if route else {"version": "", "model": "", "action": ""}
+        request = RecordedRequest(
+            number=len(self.requests) + 1,
+            method=incoming.method,
+            path=target.path,
+            query={key: _MASK if key == "key" else value for key, value in query.items()},
+            headers={key: _MASK if key in _SECRET_HEADERS else value for key, value in incoming.headers.items()},
+            body=_parse(incoming.body),
+            size=len(incoming.body),
+            time=time.time(),
+            version=parts["version"],
+            model=parts["model"],
+            action=parts["action"],
+        )
+        self.requests.append(request)
+        return request
+
+    async def _answer(self, connection: Connection, incoming: Incoming, request: RecordedRequest) -> None:
+        try:
+            if not request.version:
+                raise Rejected(404, "NOT_FOUND", f"no such path: {request.path}")
+            query = dict(parse_qsl(urlsplit(incoming.target).query))
+            key = incoming.headers.get("x-goog-api-key") or query.get("key")
+            self._service.check_key(key, incoming.headers.get("authorization"))
+            if isinstance(request.body, _Unreadable):
+                raise bad_request([("", f"Invalid JSON payload received. {request.body.reason}")])
+            outcome = self._service.handle(request)
+        except Rejected as rejected:
+            await self._refuse(connection, request, rejected)
+        except ScenarioExhausted as exhausted:
+            await self._refuse(connection, request, Rejected(500, "INTERNAL", str(exhausted)))
+        except Exception as error:  # noqa: BLE001 - a brain is user code: its bug must reach the client and the log
+            await self._refuse(connection, request, Rejected(500, "INTERNAL", f"The brain failed: {error!r}"))
+        else:
+            if isinstance(outcome, Answer):
+                await connection.respond(200, {"Content-Type": JSON_TYPE, **COMMON_HEADERS}, pretty(outcome.body))
+            elif isinstance(outcome, HttpError):
+                await _send_error(connection, outcome, request)
+            else:
+                await play(connection, outcome.reply, outcome.events, outcome.framing)
+
+    async def _refuse(self, connection: Connection, request: RecordedRequest, rejected: Rejected) -> None:
+        self.violations.append(Violation(request, rejected.http_code, rejected.message, rejected.hint))
+        if not request.version:
+            await connection.respond(404, {"Content-Type": "text/html; charset=UTF-8"}, _NOT_FOUND_PAGE)
+        else:
+            await _send_error(connection, HttpError(rejected.http_code, rejected.body()), request)
+
+
+async def _send_error(connection: Connection, error: HttpError, request: RecordedRequest) -> None:
+    body = error.body
+    if request.action == "streamGenerateContent" and request.query.get("alt") != "sse" and isinstance(body, dict):
+        body = [body]  # a stream that is a JSON array wraps its error too
+    data = body.encode() if isinstance(body, str) else pretty(body) if body is not None else b""
+    await connection.respond(
+        error.status, {"Content-Type": error.content_type, **COMMON_HEADERS, **error.headers}, data
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """A body that is not JSON."""
+
+    reason: str
+
+
+def _parse(body: bytes) -> Any:
+    if not body:
+        return None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        return _Unreadable(str(error))
+
+
+def _prepare(source: Brain | Scenario | Mapping[str, Any], settings: Settings) -> tuple[Brain, Settings]:
+    if isinstance(source, Mapping):
+        source = parse_scenario(source)
+    if not isinstance(source, Scenario):
+        return source, settings
+    models = settings.extra_models | ({source.model} if source.model else set())
+    lenient = settings.accept_unknown_signatures or not source.strict
+    return ScenarioBrain(source), replace(settings, extra_models=models, accept_unknown_signatures=lenient)
+
+
+@contextmanager
+def running_simulator(
+    source: Brain | Scenario | Mapping[str, Any], settings: Settings | None = None, *, port: int = 0
+) -> Iterator[Simulator]:
+    """A simulator in a thread of its own, for plain code and for clients in other processes."""
+    simulator = Simulator(source, settings, port=port)
+    started: threading.Event = threading.Event()
+    failures: list[BaseException] = []
+    handle: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        async with simulator:
+            handle.append((asyncio.get_running_loop(), stop))
+            started.set()
+            await stop.wait()
+
+    def main() -> None:
+        try:
+            asyncio.run(run())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread, which raises it
+            failures.append(error)
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=main, name="gemini-simulator", daemon=True)
+    thread.start()
+    started.wait()
+    if failures:
+        raise failures[0]
+    try:
+        yield simulator
+    finally:
+        loop, stop = handle[0]
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
