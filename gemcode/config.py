@@ -15,11 +15,11 @@ import platformdirs
 
 from gemcode.agent.errors import UsageError
 from gemcode.agent.policy import Mode
+from gemcode.tools.bounds import MAXIMA, Bounds
 
 DEFAULT_MODEL = "gemini-3.8-flash"
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")  # in the order of the official SDK
 PROJECT_FILE = ".gemcode.toml"
-MEGABYTE = 1024 * 1024
 
 
 class Secret:
@@ -37,42 +37,6 @@ class Secret:
         return f"…{self._value[-4:]}" if len(self._value) >= 12 else "…"
 
     __repr__ = __str__
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Limits of the tools. Each has a fixed maximum that no setting passes."""
-
-    read_bytes: int = MEGABYTE
-    write_bytes: int = MEGABYTE
-    shown_bytes: int = 48 * 1024
-    line_characters: int = 2_000
-    list_entries: int = 1_000
-    list_depth: int = 64
-    list_seconds: float = 2.0
-    search_files: int = 10_000
-    search_bytes: int = 64 * MEGABYTE
-    search_seconds: float = 5.0
-    call_seconds: float = 30.0
-    calls_per_turn: int = 200
-    writes_per_turn: int = 50
-
-
-MAXIMA = Bounds(
-    read_bytes=8 * MEGABYTE,
-    write_bytes=8 * MEGABYTE,
-    shown_bytes=64 * 1024,
-    line_characters=10_000,
-    list_entries=10_000,
-    list_depth=256,
-    list_seconds=20.0,
-    search_files=200_000,
-    search_bytes=1024 * MEGABYTE,
-    search_seconds=25.0,
-    call_seconds=600.0,
-    calls_per_turn=2_000,
-    writes_per_turn=500,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +76,6 @@ _USER_KEYS: Mapping[str, type | tuple[type, ...]] = {
     "timeout": (int, float),
     "read_timeout": (int, float),
 }
-_PROJECT_KEYS = ("model",)
 
 
 def homes(environment: Mapping[str, str]) -> tuple[Path, Path]:

@@ -1,0 +1,1 @@
+"""Everything that knows the wire. Nothing outside this room imports google.genai."""

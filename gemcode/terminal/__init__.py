@@ -1,0 +1,1 @@
+"""REPL and rendering: the only room that writes to the screen."""
