@@ -79,17 +79,18 @@ def close(fd: int) -> None:
 # --- bytes ---
 
 
-def read_all(fd: int, limit: int) -> bytes:
-    """The file's bytes from its start, at most `limit`, whatever its stat said."""
+def read_all(fd: int, limit: int, offset: int = 0) -> bytes:
+    """The file's bytes from `offset`, at most `limit`, whatever its stat said."""
     pieces = []
-    offset = 0
-    while offset < limit:
+    rest = limit
+    while rest > 0:
         _before("read")
-        piece = os.pread(fd, min(limit - offset, _CHUNK), offset)
+        piece = os.pread(fd, min(rest, _CHUNK), offset)
         if not piece:
             break
         pieces.append(piece)
         offset += len(piece)
+        rest -= len(piece)
     return b"".join(pieces)
 
 
@@ -242,6 +243,13 @@ def setxattr(fd: int, name: str, value: bytes) -> None:
     if sys.platform != "linux":
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
     os.setxattr(fd, name, value)
+
+
+def removexattr(fd: int, name: str) -> None:
+    _before("removexattr")
+    if sys.platform != "linux":
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    os.removexattr(fd, name)
 
 
 def flock(fd: int, operation: int) -> None:
