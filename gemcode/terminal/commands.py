@@ -1,0 +1,221 @@
+"""The slash commands: one table, each with its help and an example. What belongs to other rooms is called there."""
+
+import asyncio
+import difflib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gemcode.agent.errors import UsageError
+from gemcode.agent.policy import Mode
+from gemcode.terminal import programs
+from gemcode.terminal.safe import escape
+from gemcode.terminal.session import ReplSession, SavedSession
+from gemcode.terminal.view import money, plural
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What this REPL has done so far."""
+
+    turns: int = 0
+    spent: float | None = 0.0  # None: the price of a model is not known
+    files: set[str] = field(default_factory=set)
+    answer: str = ""
+    leaving: bool = False
+
+
+class Desk(Protocol):
+    """What a command may use."""
+
+    session: ReplSession
+    ledger: Ledger
+
+    async def ask_line(self, question: str) -> str:
+        """One line from the person; "" when they would rather not."""
+        ...
+
+    def copy_through_terminal(self, text: str) -> bool: ...
+
+    async def run_work(self, work: Callable[[], Awaitable[str]]) -> str | None:
+        """Run something that Ctrl-C may end; None when it did."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    name: str
+    summary: str
+    example: str
+    run: Callable[[Desk, str], Awaitable[str]]  # gives text for the person, not yet escaped
+
+
+def find_command(name: str) -> Command:
+    """The command by its full name or a unique beginning. Raises UsageError that names the nearest."""
+    if name in COMMANDS:
+        return COMMANDS[name]
+    begins = [known for known in COMMANDS if known.startswith(name)] if len(name) > 1 else []
+    if len(begins) == 1:
+        return COMMANDS[begins[0]]
+    close = begins or difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(close)}?" if close else "/help lists all commands."
+    raise UsageError(f"Unknown command {escape(name, single_line=True)}.", hint)
+
+
+async def _help(desk: Desk, argument: str) -> str:
+    if argument:
+        command = find_command("/" + argument.removeprefix("/"))
+        return f"{command.name}  {command.summary}\n  e.g. {command.example}"
+    rows = [f"{command.name:<10} {command.summary}" for command in COMMANDS.values()]
+    return "\n".join([*rows, *_KEYS])
+
+
+_KEYS = (
+    "@path      adds a file to the prompt; !command runs your own shell command",
+    "Enter sends; Alt-Enter, Ctrl-J or a \\ at the end of the line starts a new line",
+    "Ctrl-C cancels a turn or clears the line (Ctrl-Y brings it back); twice leaves",
+    "Shift-Tab switches between ask and edits; Ctrl-R searches; Ctrl-X Ctrl-E edits",
+    "/help COMMAND shows an example",
+)
+
+
+async def _model(desk: Desk, argument: str) -> str:
+    if argument:
+        name = await asyncio.to_thread(desk.session.services.use_model, argument)
+        return f"Model: {name}"
+    active = desk.session.about().model
+    rows = await asyncio.to_thread(desk.session.services.models)
+    return "\n".join(f"{'>' if name == active else ' '} {name:<28} {about}".rstrip() for name, about in rows)
+
+
+_MODES = {
+    Mode.ASK: "approve: ask. Every write is shown before it happens.",
+    Mode.EDITS: "approve: edits. Ordinary writes pass; files that run later and secrets still ask.",
+    Mode.ALL: "approve: all. Nothing is asked any more. Every write is still backed up: /undo",
+    Mode.NONE: "approve: none. Read-only: the model cannot write. Change: /approve ask",
+}
+
+
+def approve_text(mode: Mode) -> str:
+    return _MODES[mode]
+
+
+async def _approve(desk: Desk, argument: str) -> str:
+    if argument:
+        try:
+            desk.session.conversation.mode = Mode(argument)
+        except ValueError:
+            raise UsageError(f"There is no approval mode {escape(argument)}.", "Use ask, edits, all or none.") from None
+    return approve_text(desk.session.conversation.mode)
+
+
+async def _tools(desk: Desk, argument: str) -> str:
+    rows = await asyncio.to_thread(desk.session.services.tools)
+    return "\n".join(f"{name:<14} {about.splitlines()[0] if about else ''}" for name, about in rows)
+
+
+async def _cost(desk: Desk, argument: str) -> str:
+    if argument:
+        try:
+            limit = float(argument.removeprefix("$"))
+        except ValueError:
+            raise UsageError(f"{escape(argument)} is not an amount.", "E.g. /cost 1.00") from None
+        return await asyncio.to_thread(desk.session.services.limit_cost, limit)
+    spent = "unknown (no price for this model)" if desk.ledger.spent is None else money(desk.ledger.spent)
+    return f"Spent {spent} in {plural(desk.ledger.turns, 'turn')}."
+
+
+async def _compact(desk: Desk, argument: str) -> str:
+    return await desk.run_work(desk.session.services.compact) or "Cancelled. The conversation is as it was."
+
+
+async def _clear(desk: Desk, argument: str) -> str:
+    said = await asyncio.to_thread(desk.session.services.clear)
+    desk.ledger.answer = ""
+    return said
+
+
+async def _resume(desk: Desk, argument: str) -> str:
+    if not argument:
+        saved = await asyncio.to_thread(desk.session.services.sessions)
+        if not saved:
+            return "No saved sessions in this project yet."
+        argument = await desk.ask_line(f"{_rows(saved)}\nNumber, or Enter to stay: ")
+        if not argument:
+            return "Nothing changed."
+        if argument.isdecimal() and 1 <= int(argument) <= len(saved):
+            argument = saved[int(argument) - 1].id
+    return await asyncio.to_thread(desk.session.services.resume, argument)
+
+
+def _rows(saved: Sequence[SavedSession]) -> str:
+    rows = []
+    for number, one in enumerate(saved, 1):
+        cost = money(one.cost_usd) if one.cost_usd is not None else ""
+        title = escape(one.title, single_line=True)[:30]
+        facts = f"{plural(one.turns, 'turn')}  {plural(one.files, 'file')}  {cost}"
+        rows.append(f"{number:>3}  {escape(one.when, single_line=True):<14}{title:<31} {facts}".rstrip())
+    return "\n".join(rows)
+
+
+async def _copy(desk: Desk, argument: str) -> str:
+    if not desk.ledger.answer:
+        raise UsageError("There is no answer to copy yet.")
+    program = await programs.copy(desk.ledger.answer, desk.session.environ)
+    if program:
+        return f"The last answer is on the clipboard ({program})."
+    if desk.copy_through_terminal(desk.ledger.answer):
+        return "The last answer was sent to your terminal's clipboard (OSC 52)."
+    raise UsageError("No clipboard program was found.", "Install wl-copy, xclip or xsel, or use /save FILE.")
+
+
+async def _quit(desk: Desk, argument: str) -> str:
+    desk.ledger.leaving = True
+    return ""
+
+
+async def _diff(desk: Desk, argument: str) -> str:
+    return await asyncio.to_thread(desk.session.services.diff, argument)
+
+
+async def _undo(desk: Desk, argument: str) -> str:
+    return await asyncio.to_thread(desk.session.services.undo, argument)
+
+
+async def _history(desk: Desk, argument: str) -> str:
+    return await asyncio.to_thread(desk.session.services.history, argument)
+
+
+async def _context(desk: Desk, argument: str) -> str:
+    return await asyncio.to_thread(desk.session.services.context)
+
+
+async def _save(desk: Desk, argument: str) -> str:
+    return await asyncio.to_thread(desk.session.services.save, argument)
+
+
+async def _doctor(desk: Desk, argument: str) -> str:
+    return await asyncio.to_thread(desk.session.services.doctor)
+
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        Command("/help", "this list, or one command with an example", "/help model", _help),
+        Command("/model", "show the models, or switch to one", "/model gemini-3.8-pro", _model),
+        Command("/approve", "what passes without a question: ask, edits, all, none", "/approve edits", _approve),
+        Command("/tools", "the tools the model may call", "/tools", _tools),
+        Command("/diff", "what this session has changed on disk", "/diff src/cart.py", _diff),
+        Command("/undo", "undo the last write, or the one with this id", "/undo w12", _undo),
+        Command("/history", "the writes so far, of one file or all", "/history src/cart.py", _history),
+        Command("/cost", "what was spent, or set a limit in dollars", "/cost 1.00", _cost),
+        Command("/context", "how full the model's context is, and with what", "/context", _context),
+        Command("/compact", "replace old turns by a summary", "/compact", _compact),
+        Command("/clear", "start a new conversation; the old one stays saved", "/clear", _clear),
+        Command("/resume", "go on with a saved conversation", "/resume 7f3k", _resume),
+        Command("/save", "save the last answer or the conversation to a file", "/save answer.md", _save),
+        Command("/copy", "copy the last answer to the clipboard", "/copy", _copy),
+        Command("/doctor", "what works here and what does not", "/doctor", _doctor),
+        Command("/quit", "leave", "/quit", _quit),
+    )
+}

@@ -1,0 +1,69 @@
+"""The person's own programs: shell commands, the editor, the clipboard. The only place that starts a process.
+
+Nothing the model says ever gets here but as bytes in a file or on stdin.
+"""
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from gemcode.agent.errors import UsageError
+from gemcode.terminal.tty import on_signal
+
+CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+    ("", ("pbcopy",)),
+    ("", ("clip.exe",)),
+)
+
+
+async def run_shell(command: str, environ: Mapping[str, str]) -> int:
+    """The person's command in their shell, on their terminal; its exit code. Ctrl-C is the command's."""
+    return await _run([environ.get("SHELL") or "/bin/sh", "-c", command])
+
+
+async def edit(name: str, data: bytes, environ: Mapping[str, str]) -> bytes:
+    """Let the person change the bytes in their editor. The file has the name's ending, for the editor's colours."""
+    editor = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="gemcode-") as directory:
+        safe_name = "".join(letter for letter in os.path.basename(name) if letter.isalnum() or letter in "._-")
+        path = Path(directory) / f"proposal-{safe_name}"
+        path.write_bytes(data)
+        if shutil.which(editor[0]) is None:
+            raise UsageError(f"The editor {editor[0]} was not found.", "Set EDITOR to one that is installed.")
+        code = await _run([*editor, str(path)])
+        if code:
+            raise UsageError(f"The editor ended with code {code}.", "Nothing was taken over.")
+        return path.read_bytes()
+
+
+async def copy(text: str, environ: Mapping[str, str]) -> str:
+    """Put the text on the clipboard; the name of the program that did it, "" where there is none."""
+    for variable, program in CLIPBOARDS:
+        if (not variable or environ.get(variable)) and shutil.which(program[0]):
+            process = await asyncio.create_subprocess_exec(
+                *program,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+            await process.communicate(text.encode("utf-8", "replace"))
+            if process.returncode == 0:
+                return program[0]
+    return ""
+
+
+async def _run(command: list[str]) -> int:
+    with on_signal(signal.SIGINT, lambda: None):
+        try:
+            process = await asyncio.create_subprocess_exec(*command)
+        except OSError as error:
+            raise UsageError(f"{command[0]} could not be started: {error.strerror}.") from None
+        return await process.wait()

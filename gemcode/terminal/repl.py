@@ -1,0 +1,190 @@
+"""The REPL: read a prompt, run a turn or a command, say what came of it, until the person leaves."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from gemcode.agent.errors import GemcodeError
+from gemcode.agent.events import Notice, Outcome, Status
+from gemcode.terminal import programs, tty, view
+from gemcode.terminal.approval import Approval
+from gemcode.terminal.commands import Ledger, find_command
+from gemcode.terminal.linear import LinearFront
+from gemcode.terminal.look import Look, choose_look, terminal_size
+from gemcode.terminal.paint import Line, Style, line
+from gemcode.terminal.safe import StdoutClosed, escape
+from gemcode.terminal.session import ReplSession
+from gemcode.terminal.turn import TurnView, run_cancellable, run_turn
+
+LEAVE_SECONDS = 2.0  # in which a second Ctrl-C on an empty prompt leaves
+
+
+class Front(Protocol):
+    """How the REPL meets the person: plain lines, or a live terminal."""
+
+    keys: int
+    look: Look
+    marks: view.Marks
+    approval: Approval
+
+    def show(self, lines: Sequence[Line]) -> None: ...
+
+    def new_view(self) -> TurnView: ...
+
+    async def read_prompt(self) -> str: ...
+
+    async def read_line(self, question: Line) -> str: ...
+
+    def copy_through_terminal(self, text: str) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Repl:
+    """One interactive session; `run` gives the exit code."""
+
+    def __init__(self, session: ReplSession, front: Front) -> None:
+        self.session = session
+        self.ledger = Ledger()
+        self._front = front
+        self._interrupted = float("-inf")  # when Ctrl-C last met an empty prompt
+        session.conversation.approve = front.approval
+
+    async def run(self) -> int:
+        task = asyncio.current_task()
+        signals: list[int] = []
+
+        def end(number: signal.Signals) -> None:
+            signals.append(128 + number)
+            if task is not None:
+                task.cancel()
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(tty.kept_modes(self._front.keys))
+            stack.callback(self._front.close)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                stack.enter_context(tty.on_signal(number, partial(end, number)))
+            try:
+                return await self._converse()
+            except asyncio.CancelledError:
+                if not signals:
+                    raise
+                return signals[0]
+            except StdoutClosed:
+                return 141
+
+    async def _converse(self) -> int:
+        about = self.session.about()
+        self._front.show(view.start_lines(about, self.session.conversation.mode.value))
+        warming = asyncio.ensure_future(asyncio.to_thread(self.session.warm_up))
+        try:
+            if self.session.first_prompt:
+                await self._handle(self.session.first_prompt)
+            while not self.ledger.leaving:
+                text = await self._next_prompt()
+                if text.strip():
+                    await self._handle(text)
+        finally:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(warming)
+        self._farewell()
+        return 0
+
+    async def _next_prompt(self) -> str:
+        try:
+            return await self._front.read_prompt()
+        except EOFError:
+            self.ledger.leaving = True
+        except KeyboardInterrupt:
+            now = asyncio.get_running_loop().time()
+            if now - self._interrupted < LEAVE_SECONDS:
+                self.ledger.leaving = True
+            else:
+                self._say("Press Ctrl-C again to leave.")
+            self._interrupted = now
+        return ""
+
+    async def _handle(self, text: str) -> None:
+        """One thing the person typed. What they must know is said; nothing ends the REPL but leaving."""
+        try:
+            if text.startswith("/"):
+                name, _, argument = text.strip().partition(" ")
+                said = await find_command(name).run(self, argument.strip())
+                if said:
+                    self._front.show([line(one) for one in escape(said).split("\n")])
+            elif text.startswith("!"):
+                code = await programs.run_shell(text[1:], self.session.environ)
+                if code:
+                    self._say(f"exit code {code}")
+            else:
+                await self._turn(text)
+        except GemcodeError as error:
+            self._front.show(view.error_lines(error, self._front.marks, verbose=self.session.verbose))
+
+    async def _turn(self, text: str) -> None:
+        message = self.session.to_message(text)
+        outcome = await run_turn(self.session.conversation, message, self._front.new_view(), self._front.keys)
+        self._account(outcome)
+        marks = self._front.marks
+        lines = view.changed_lines(outcome, marks)
+        if outcome.status is Status.INTERRUPTED:
+            lines.append(view.cancelled_line(outcome.duration_ms / 1000, outcome, marks))
+        elif outcome.status is not Status.WRITE_REFUSED:  # each refusal has its own line already
+            lines += view.outcome_lines(outcome, marks, verbose=self.session.verbose)
+        if outcome.steps:
+            columns = terminal_size().columns
+            lines.append(view.status_line(outcome, self.session.about().model, self.ledger.spent, columns))
+        self._front.show(lines)
+
+    def _account(self, outcome: Outcome) -> None:
+        ledger = self.ledger
+        ledger.turns += 1
+        ledger.files |= {change.path for change in outcome.files_changed}
+        ledger.answer = outcome.answer or ledger.answer
+        if ledger.spent is not None:
+            ledger.spent = None if outcome.cost_usd is None else ledger.spent + outcome.cost_usd
+
+    def _farewell(self) -> None:
+        about, ledger = self.session.about(), self.ledger
+        if not (about.session_id and ledger.turns):
+            return
+        facts = [f"Session {about.session_id}", view.plural(ledger.turns, "turn")]
+        if ledger.files:
+            facts.append(f"{view.plural(len(ledger.files), 'file')} changed")
+        if ledger.spent is not None:
+            facts.append(view.money(ledger.spent))
+        self._say(f"{', '.join(facts)}. Continue: gemcode chat --resume {about.session_id}")
+
+    async def ask_line(self, question: str) -> str:
+        *above, last = question.split("\n")
+        self._front.show([line(one) for one in above])
+        try:
+            return (await self._front.read_line(line((Style.ASK, last)))).strip()
+        except (EOFError, KeyboardInterrupt):
+            return ""
+
+    def copy_through_terminal(self, text: str) -> bool:
+        return self._front.copy_through_terminal(text)
+
+    async def run_work(self, work: Callable[[], Awaitable[str]]) -> str | None:
+        return await run_cancellable(work, self._front.new_view(), self._front.keys)
+
+    def _say(self, text: str) -> None:
+        self._front.show([view.notice_line(Notice(text), self._front.marks)])
+
+
+def open_front(session: ReplSession, encoding: str | None) -> Front:
+    """The front that this terminal can carry."""
+    keys = tty.input_descriptor()
+    terminal = tty.is_terminal(1) and tty.is_terminal(keys)
+    look = choose_look(
+        session.environ, terminal=terminal, encoding=encoding, size=terminal_size(), no_color=session.no_color
+    )
+
+    async def editor(name: str, data: bytes) -> bytes:
+        return await programs.edit(name, data, session.environ)
+
+    return LinearFront(keys, look, editor)

@@ -1,0 +1,75 @@
+"""What the REPL is given by the composition root: the conversation, and the functions behind the slash commands."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from gemcode.agent.events import Outcome, Sink
+from gemcode.agent.messages import Message, UserMessage
+from gemcode.agent.policy import Mode
+from gemcode.agent.tool import Approver
+from gemcode.terminal.view import About
+
+
+class Conversation(Protocol):
+    """The agent, as the REPL sees it."""
+
+    mode: Mode
+    history: list[Message]
+    approve: Approver
+
+    async def run(self, prompt: UserMessage, emit: Sink) -> Outcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSession:
+    """One row of /resume."""
+
+    id: str
+    when: str
+    title: str
+    turns: int
+    files: int
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the slash commands need from other rooms. Each gives text for the person, or raises GemcodeError.
+
+    Those that take a string get what was typed behind the command, "" for nothing. They run in a thread, but for
+    `compact`, which is awaited and may be cancelled.
+    """
+
+    models: Callable[[], Sequence[tuple[str, str]]]  # name, description
+    use_model: Callable[[str], str]  # switches; gives the full name
+    tools: Callable[[], Sequence[tuple[str, str]]]
+    diff: Callable[[str], str]
+    undo: Callable[[str], str]
+    history: Callable[[str], str]
+    limit_cost: Callable[[float], str]
+    context: Callable[[], str]
+    compact: Callable[[], Awaitable[str]]
+    clear: Callable[[], str]
+    sessions: Callable[[], Sequence[SavedSession]]
+    resume: Callable[[str], str]
+    save: Callable[[str], str]
+    doctor: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplSession:
+    """Everything the REPL works on. `about` is asked anew each time: model and session id may change."""
+
+    conversation: Conversation
+    services: Services
+    about: Callable[[], About]
+    to_message: Callable[[str], UserMessage]  # resolves @mentions; raises UsageError before anything is sent
+    files: Callable[[], Sequence[str]] = tuple  # project paths for completion, ignored ones left out
+    history_file: Path | None = None  # of this project; None keeps the history in memory
+    environ: Mapping[str, str] = field(default_factory=dict)
+    warm_up: Callable[[], None] = lambda: None  # slow imports, run in a thread behind the first prompt
+    first_prompt: str = ""
+    no_color: bool = False
+    verbose: bool = False

@@ -1,0 +1,171 @@
+"""Event → lines for a person. Pure: no I/O, no clock. Everything that others wrote is escaped here."""
+
+from dataclasses import dataclass
+
+from gemcode.agent.errors import GemcodeError
+from gemcode.agent.events import Notice, Outcome, ToolFinished
+from gemcode.agent.model import Retrying
+from gemcode.terminal.paint import Line, Style, cut, line, pad, plain, width
+from gemcode.terminal.safe import escape
+
+NARROW = 60  # columns below which columns are given up
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    ok: str
+    failed: str
+    note: str
+    more: str
+    cut: str
+
+
+UNICODE = Marks("✓", "✗", "·", "…", "›")
+ASCII = Marks("ok", "x", "-", "...", ">")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The facts of the start screen and of machine output. All of it is escaped before it is shown."""
+
+    version: str
+    model: str
+    project: str = ""  # "~/src/shop (git: main, 3 changed)"
+    key: str = ""  # "GEMINI_API_KEY …x4f2"
+    session_id: str = ""
+    warnings: tuple[str, ...] = ()  # only what is not the default: an endpoint, a missing wall
+
+
+def marks_for(*, unicode: bool) -> Marks:
+    return UNICODE if unicode else ASCII
+
+
+def start_lines(about: About, mode: str) -> list[Line]:
+    """Two lines of facts, then only what is not the default."""
+    facts = [f"approve: {mode}", *([f"key: {_name(about.key)}"] if about.key else []), "/help for help"]
+    first = line((Style.BOLD, "gemcode"), f" {about.version}  {_name(about.model)}  {_name(about.project)}".rstrip())
+    return [first, line((Style.DIM, "   ".join(facts)))] + [
+        line((Style.WARN, "! "), escape(warning)) for warning in about.warnings
+    ]
+
+
+def tool_line(event: ToolFinished, marks: Marks, columns: int, declined: str | None = None) -> Line:
+    """One call: mark, name, subject, outcome, milliseconds. `declined`: the person said no, with this reason."""
+    result = event.result
+    mark = (Style.GOOD, marks.ok) if result.ok else (Style.BAD, marks.failed)
+    name, subject = _name(event.call.name), _name(event.subject)
+    outcome = _said(event) if declined is None else f"declined: {_name(declined)}" if declined else "declined"
+    if columns < NARROW:
+        return line(mark, cut(f" {name}  {subject}  {outcome}", columns - width(mark[1]), marks.more))
+    took = f"{event.duration_ms:.0f} ms" if result.ok else ""
+    lead = f"{' ' * (max(len(marks.ok), 1) + 1 - len(mark[1]))}{pad(name, 12)}  "
+    room = columns - width(mark[1]) - width(lead) - 2 - (len(took) + 2 if took else 0)
+    subject = pad(cut(subject, max(room - width(outcome), 20), marks.more), 20)
+    outcome = cut(outcome, max(room - width(subject), 0), marks.more)
+    if took:
+        outcome = pad(outcome, room - width(subject)) + "  "
+    return line(mark, lead, subject, "  ", outcome, (Style.DIM, took))
+
+
+def _said(event: ToolFinished) -> str:
+    result = event.result
+    if result.ok:
+        return escape(result.display, single_line=True) if isinstance(result.display, str) else "done"
+    return _name(result.error_message.rstrip(".")) or _name(result.error_kind)
+
+
+def notice_line(notice: Notice, marks: Marks) -> Line:
+    mark = (Style.WARN, "! ") if notice.warning else (Style.DIM, f"{marks.note} ")
+    return line(mark, escape(notice.text))
+
+
+def retry_line(event: Retrying, remaining: float) -> Line:
+    """Why it waits and how long still."""
+    reason = escape(event.reason).rstrip(".")
+    tries = f"Try {event.attempt + 1} of {event.attempts}" if event.attempts else "Retrying"
+    return line((Style.WARN, "! "), f"{reason}. {tries} in {max(remaining, 0):.0f} s  (Ctrl-C cancels)")
+
+
+def error_lines(error: GemcodeError, marks: Marks, *, verbose: bool = False) -> list[Line]:
+    """One sentence, one hint; the raw detail only on request."""
+    lines = [line((Style.BAD, f"{marks.failed} "), escape(error.message))]
+    if error.hint:
+        lines.append(line("  ", escape(error.hint)))
+    detail = getattr(error, "detail", "")
+    if verbose and detail:
+        lines += [line((Style.DIM, f"  {text}")) for text in escape(str(detail)).split("\n")]
+    return lines
+
+
+def outcome_lines(outcome: Outcome, marks: Marks, *, verbose: bool = False) -> list[Line]:
+    """What a turn that did not end well has to say; nothing for one that did."""
+    return error_lines(outcome.error, marks, verbose=verbose) if outcome.error else []
+
+
+def cancelled_line(seconds: float, outcome: Outcome | None, marks: Marks) -> Line:
+    """What a cancel left behind. Without an outcome nothing is claimed about files."""
+    if outcome is None:
+        written = ""
+    elif outcome.files_changed:
+        written = f" Written before: {', '.join(_name(change.path) for change in outcome.files_changed)}."
+    else:
+        written = " Nothing was written."
+    text = f"cancelled after {seconds:.0f}s.{written} Your prompt is kept: press Up."
+    return line((Style.DIM, f"{marks.note} "), text)
+
+
+def changed_lines(outcome: Outcome, marks: Marks) -> list[Line]:
+    """The ledger: what is different on disk now."""
+    return [
+        line(
+            (Style.DIM, f"{marks.note} "),
+            f"{_name(change.path)} {_ACTIONS.get(change.action, 'changed')} (+{change.added} -{change.removed})",
+        )
+        for change in outcome.files_changed
+    ]
+
+
+_ACTIONS = {"created": "written, new", "modified": "written", "deleted": "deleted"}
+
+
+def status_line(outcome: Outcome, model: str, session_cost: float | None, columns: int) -> Line:
+    """The turn in one dim line; fields go from the right when it is narrow."""
+    usage = outcome.usage
+    cached = f" ({100 * usage.cached // usage.prompt}% cached)" if usage.prompt and usage.cached else ""
+    fields = [
+        _name(model),
+        f"in {count(usage.prompt)}{cached}",
+        f"out {count(usage.output + usage.thought)}",
+        money(outcome.cost_usd) if outcome.cost_usd is not None else "",
+        f"session {money(session_cost)}" if session_cost is not None else "",
+        plural(len({change.path for change in outcome.files_changed}), "file") if outcome.files_changed else "",
+        f"{outcome.duration_ms / 1000:.0f}s",
+    ]
+    fields = [field for field in fields if field]
+    while len(fields) > 1 and width("  ".join(fields)) > columns:
+        fields.pop()
+    return line((Style.DIM, cut("  ".join(fields), columns)))
+
+
+def count(tokens: int) -> str:
+    """A number of tokens in at most five characters."""
+    if tokens < 1_000:
+        return str(tokens)
+    return f"{tokens / 1_000:.1f}k" if tokens < 999_950 else f"{tokens / 1_000_000:.1f}M"
+
+
+def money(dollars: float) -> str:
+    """Dollars with two digits that say something."""
+    return f"${dollars:.2f}" if dollars >= 0.01 or not dollars else f"${dollars:.4f}"
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def text_of(lines: list[Line]) -> str:
+    return "\n".join(plain(one) for one in lines)
+
+
+def _name(text: str) -> str:
+    return escape(text, single_line=True)
