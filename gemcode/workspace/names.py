@@ -40,7 +40,7 @@ def check_lexical(path: object, *, directory: bool = False, handles: bool = True
     if path.startswith(HANDLE_PREFIX):
         if not handles:
             raise _invalid("A name with unusual characters can be read but not written.")
-        return _check_handle(path, directory=directory)
+        return _check_components(from_handle(path), directory=directory)
     _check_characters(path)
     if path.startswith("/"):
         raise ToolError("outside_project", "Paths are relative to the project; an absolute path is refused.")
@@ -54,6 +54,17 @@ def to_handle(path: str) -> str:
     except ToolError:
         return HANDLE_PREFIX + quote_from_bytes(os.fsencode(path), safe="/ ()[]{}+,;=@!&'")
     return path
+
+
+def from_handle(handle: str) -> str:
+    """The name that a handle stands for; ToolError unless to_handle would give this very text."""
+    if len(handle) > 3 * MAX_PATH_BYTES + len(HANDLE_PREFIX):
+        raise _invalid(f"The path is longer than {MAX_PATH_BYTES} bytes.")
+    raw = unquote_to_bytes(handle.removeprefix(HANDLE_PREFIX).encode("utf-8", "replace"))
+    decoded = os.fsdecode(raw)
+    if len(raw) > MAX_PATH_BYTES or b"\0" in raw or decoded.startswith("/") or to_handle(decoded) != handle:
+        raise _invalid("This handle did not come from a listing.")
+    return decoded
 
 
 def fold(component: str) -> str:
@@ -163,13 +174,3 @@ def _dotdot(path: str) -> ToolError:
     if tidy == ".." or tidy.startswith("../"):
         return ToolError("outside_project", "The path leads outside the project.")
     return _invalid("A path with '..' is refused, because a link could change what it means.", use=tidy)
-
-
-def _check_handle(path: str, *, directory: bool) -> str:
-    if len(path) > 3 * MAX_PATH_BYTES + len(HANDLE_PREFIX):
-        raise _invalid(f"The path is longer than {MAX_PATH_BYTES} bytes.")
-    raw = unquote_to_bytes(path.removeprefix(HANDLE_PREFIX).encode("utf-8", "replace"))
-    decoded = os.fsdecode(raw)
-    if len(raw) > MAX_PATH_BYTES or b"\0" in raw or decoded.startswith("/") or to_handle(decoded) != path:
-        raise _invalid("This handle did not come from a listing.")
-    return _check_components(decoded, directory=directory)

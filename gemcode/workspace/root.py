@@ -136,7 +136,7 @@ class Root(_Closing):
         display = os.path.abspath(path)
         try:
             fd = osfs.open(display, _DIRECTORY_FLAGS)
-            with _closing_on_error(fd):
+            with closing_on_error(fd):
                 if _kernel_made(fd):
                     raise ToolError("protected", f"{display} belongs to the kernel and can't be a project.")
                 return cls(fd, display, _choose_resolver(fd) if resolver == "auto" else resolver)
@@ -151,7 +151,11 @@ class Root(_Closing):
 
     def open_directory(self, path: str, *, follow: bool = True) -> int:
         """A directory's fd, to list it; the caller closes it."""
-        return self._open(path, self._gate(path, directory=True), _DIRECTORY_FLAGS, follow=follow)[0]
+        return self.open_directory_and_name(path, follow=follow)[0]
+
+    def open_directory_and_name(self, path: str, *, follow: bool = True) -> Opened:
+        """As open_directory, with the path that it has without links."""
+        return self._open(path, self._gate(path, directory=True), _DIRECTORY_FLAGS, follow=follow)
 
     def open_parent(self, path: str, *, create: bool = False) -> Parent:
         """The directory to write `path` in. No link anywhere on the path, the last name included."""
@@ -159,8 +163,8 @@ class Root(_Closing):
         _refuse_never(tidy, path)
         try:
             parent = self._open_parent(tidy, create)
-            with _closing_on_error(parent.fd):
-                self._refuse_kernel_made(parent.fd, parent.identity, path)
+            with closing_on_error(parent.fd):
+                self.refuse_kernel_made(parent.fd, path)
                 _refuse_link(parent)
         except OSError as error:
             self._refuse(error, path)
@@ -170,7 +174,7 @@ class Root(_Closing):
         above = posixpath.dirname(tidy)
         with contextlib.suppress(FileNotFoundError):
             fd, _ = self._resolve(self.fd, above or ".", _DIRECTORY_FLAGS, False)
-            with _closing_on_error(fd):
+            with closing_on_error(fd):
                 return Parent(fd, tidy)
         return self._open_deepest(tidy, above.split("/") if above else [], create)
 
@@ -180,7 +184,7 @@ class Root(_Closing):
         created: list[str] = []
         fd = osfs.open(".", _DIRECTORY_FLAGS, dir_fd=self.fd)
         for depth, name in enumerate(directories):
-            with _closing_on_error(fd):
+            with closing_on_error(fd):
                 try:
                     below = open_by_walk(fd, name, _DIRECTORY_FLAGS, False)[0]
                 except FileNotFoundError:
@@ -190,7 +194,7 @@ class Root(_Closing):
                     created.append(paths[depth])
             osfs.close(fd)
             fd = below
-        with _closing_on_error(fd):
+        with closing_on_error(fd):
             return Parent(fd, tidy, created=tuple(created))
 
     def _gate(self, path: str, *, directory: bool = False, handles: bool = True) -> str:
@@ -210,16 +214,17 @@ class Root(_Closing):
             _refuse_never(tidy, path)
         try:
             fd, real = self._resolve(self.fd, tidy, flags, follow)
-            with _closing_on_error(fd):
+            with closing_on_error(fd):
                 if not internal:
                     _refuse_never(real, path)
-                self._refuse_kernel_made(fd, _identity(fd), path)
+                self.refuse_kernel_made(fd, path)
         except OSError as error:
             self._refuse(error, path)
         return fd, real
 
-    def _refuse_kernel_made(self, fd: int, identity: Identity, path: str) -> None:
-        if identity[0] != self.identity[0] and _kernel_made(fd):
+    def refuse_kernel_made(self, fd: int, path: str) -> None:
+        """ToolError when a mount inside the project brought us to procfs or the like."""
+        if osfs.fstat(fd).st_dev != self.identity[0] and _kernel_made(fd):
             raise ToolError("protected", f"{path} is on a file system that belongs to the kernel.")
 
     def _refuse(self, error: OSError, path: str) -> NoReturn:
@@ -240,7 +245,8 @@ def is_root_or_home(root: Root) -> bool:
 
 
 @contextlib.contextmanager
-def _closing_on_error(fd: int) -> Iterator[None]:
+def closing_on_error(fd: int) -> Iterator[None]:
+    """The fd is handed on if all goes well, and closed if not."""
     try:
         yield
     except BaseException:
@@ -276,7 +282,7 @@ def _make_directory(fd: int, name: str) -> int:
 def _regular(fd: int, path: str) -> OpenFile:
     """`fd` as an OpenFile; closed and refused when it is anything but a regular file that still has a name."""
     shown = names.to_handle(path)
-    with _closing_on_error(fd):
+    with closing_on_error(fd):
         status = osfs.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
             raise ToolError("is_a_directory", f"{shown} is a directory.")

@@ -1,0 +1,132 @@
+"""Which entries of a listing are ignored: .gitignore as git reads it, .git/info/exclude below it, .gemcodeignore above.
+
+Ignoring only shortens listings; it never permits or forbids anything.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gemcode.workspace.wildmatch import compile_set, literal_length, translate
+
+MAX_BYTES = 64 << 10
+MAX_PATTERNS = 2000
+
+
+class IgnoreFile:
+    """One ignore file, compiled. Later patterns win; `base` is the length of its directory's path with a slash."""
+
+    __slots__ = ("_base", "_directories_only", "_match", "_negated", "note")
+
+    def __init__(self, data: bytes, directory: str = "") -> None:
+        """`data` may be one byte over MAX_BYTES to show that there was more; `directory` is "" or ends with a slash."""
+        self._base = len(os.fsencode(directory))
+        patterns, self.note = _parse(data)
+        match = compile_set(pattern.text for pattern in patterns)
+        if match is None:
+            match, patterns, self.note = _match_nothing, [], "is too complex and was not used"
+        self._match = match
+        self._negated = [pattern.negated for pattern in patterns]
+        self._directories_only = [pattern.directories_only for pattern in patterns]
+
+    def __bool__(self) -> bool:
+        """Whether it has any say."""
+        return bool(self._negated)
+
+    def verdict(self, path: bytes, is_directory: bool) -> bool | None:
+        """True for ignored, False for kept by a `!` pattern, None where no pattern speaks. `path` is from the root."""
+        best = -1
+        for index in self._match(path[self._base :]):
+            if index > best and (is_directory or not self._directories_only[index]):
+                best = index
+        return None if best < 0 else not self._negated[best]
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreStack:
+    """The ignore files that hold in one directory, strongest first: gemcode's own before git's, near before far."""
+
+    own: tuple[IgnoreFile, ...] = ()
+    git: tuple[IgnoreFile, ...] = ()
+
+    def with_own(self, file: IgnoreFile) -> "IgnoreStack":
+        return IgnoreStack((file, *self.own), self.git) if file else self
+
+    def with_git(self, file: IgnoreFile) -> "IgnoreStack":
+        return IgnoreStack(self.own, (file, *self.git)) if file else self
+
+    def __bool__(self) -> bool:
+        return bool(self.own or self.git)
+
+    def ignores(self, path: str, is_directory: bool) -> bool:
+        encoded = os.fsencode(path)
+        for files in (self.own, self.git):
+            for file in files:
+                verdict = file.verdict(encoded, is_directory)
+                if verdict is not None:
+                    return verdict
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    text: bytes
+    negated: bool
+    directories_only: bool
+
+
+def _match_nothing(path: bytes) -> Sequence[int]:
+    return ()
+
+
+def _parse(data: bytes) -> tuple[list[_Pattern], str]:
+    """The patterns, and a note when the file was cut."""
+    note = ""
+    if len(data) > MAX_BYTES:
+        note = f"is longer than {MAX_BYTES >> 10} KiB and was used up to there"
+        data = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]
+    patterns: list[_Pattern] = []
+    for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        if line.startswith(b"#"):
+            continue
+        pattern = _parse_line(line.removesuffix(b"\r"))
+        if pattern is None:
+            continue
+        if len(patterns) == MAX_PATTERNS:
+            note = f"has more than {MAX_PATTERNS} patterns and was used up to there"
+            break
+        patterns.append(pattern)
+    return patterns, note
+
+
+def _parse_line(line: bytes) -> _Pattern | None:
+    line = _trim_trailing_spaces(line.partition(b"\0")[0])
+    negated = line.startswith(b"!")
+    pattern = line[negated:]
+    directories_only = pattern.endswith(b"/")
+    if directories_only:
+        pattern = pattern[:-1]
+    anchored = b"/" in pattern
+    pattern = pattern.removeprefix(b"/")
+    if not pattern:
+        return None
+    # Without a slash git compares the last name only, and `**` means no more than `*`.
+    text = translate(pattern, literal_length(pattern) if anchored else None)
+    if text is None:
+        return None
+    return _Pattern(text if anchored else b"(?:.*/)?" + text, negated, directories_only)
+
+
+def _trim_trailing_spaces(line: bytes) -> bytes:
+    """Without the spaces at the end, unless a backslash keeps them. Tabs stay, as in git."""
+    end = index = 0
+    while index < len(line):
+        if line[index] == ord("\\"):
+            index += 1
+            if index == len(line):
+                return line
+            end = index + 1
+        elif line[index] != ord(" "):
+            end = index + 1
+        index += 1
+    return line[:end]

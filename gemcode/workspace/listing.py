@@ -1,0 +1,269 @@
+"""The files of the project, in order, bounded: an iterative walk by directory fds that follows no link.
+
+It decides what is shown, never what may be opened.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gemcode.agent.errors import ToolError
+from gemcode.workspace import names, osfs
+from gemcode.workspace.ignore import MAX_BYTES, IgnoreFile, IgnoreStack
+from gemcode.workspace.refusal import tool_error
+from gemcode.workspace.resolve import open_by_walk
+from gemcode.workspace.root import Root, closing_on_error
+from gemcode.workspace.wildmatch import compile_glob
+
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_IGNORE_FILES = {".gitignore": IgnoreStack.with_git, ".gemcodeignore": IgnoreStack.with_own}
+_HANDLE_NOTE = "A path that begins with 'handle:' stands for a name with unusual characters; give it back unchanged."
+
+
+@dataclass(frozen=True, slots=True)
+class ListingLimits:
+    """How far a walk goes before it stops with a note."""
+
+    entries: int = 1000  # files on one page
+    depth: int = 12  # directories below the listed one
+    seconds: float = 2.0
+    directory_entries: int = 100_000  # names read from one directory
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page. `links` are those of `files` that are symbolic links."""
+
+    files: tuple[str, ...]
+    truncated: bool
+    next_cursor: str | None
+    notes: tuple[str, ...]
+    links: frozenset[str] = frozenset()
+
+
+class Found(NamedTuple):
+    """A file or link of the walk. The fd is the walk's own: use it before the next step, and do not close it."""
+
+    path: str
+    directory_fd: int
+    name: str
+    is_link: bool
+
+
+@dataclass(slots=True)
+class WalkReport:
+    """What a walk has to say beside its files; filled while it runs."""
+
+    notes: list[str] = field(default_factory=list)
+    cut: bool = False  # something was left out
+    resume: str | None = None  # the directory where the time limit stopped the walk
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def leave_out(self, text: str) -> None:
+        self.cut = True
+        self.note(text)
+
+
+def list_files(
+    root: Root,
+    path: str = ".",
+    pattern: str | None = None,
+    *,
+    limits: ListingLimits,
+    cursor: str | None = None,
+) -> Listing:
+    """One page of the files below `path`; `pattern` is a glob compared with the path from there or from the root."""
+    matches = compile_glob(pattern) if pattern is not None else None
+    report = WalkReport()
+    files: list[str] = []
+    links: set[str] = set()
+    last = ""
+    for base, found in _walk(root, path, limits, _from_cursor(cursor), report):
+        if matches is not None and not (matches(found.path) or matches(found.path[base:])):
+            continue
+        if len(files) == limits.entries:
+            report.cut, report.resume = True, last
+            break
+        last = found.path
+        shown = names.to_handle(last)
+        files.append(shown)
+        if found.is_link:
+            links.add(shown)
+        if shown != last:
+            report.note(_HANDLE_NOTE)
+    next_cursor = None if report.resume is None else names.to_handle(report.resume)
+    return Listing(tuple(files), report.cut, next_cursor, tuple(report.notes), frozenset(links))
+
+
+def walk_files(
+    root: Root, path: str = ".", *, limits: ListingLimits, report: WalkReport | None = None
+) -> Iterator[Found]:
+    """Every file and link below `path`, sorted; `limits.entries` does not count here. It may be closed early."""
+    for _, found in _walk(root, path, limits, "", report or WalkReport()):
+        yield found
+
+
+@dataclass(slots=True)
+class _Level:
+    """One open directory of the walk and what is left to do in it."""
+
+    fd: int
+    prefix: str  # its path with a slash, or ""
+    ignore: IgnoreStack
+    waiting: list["_Entry"]  # the next one last
+
+
+class _Entry(NamedTuple):
+    key: str  # sorts a directory where its files will be: with a slash
+    name: str
+    kind: str  # "d" directory, "f" regular file, "l" link
+
+
+def _walk(root: Root, path: str, limits: ListingLimits, after: str, report: WalkReport) -> Iterator[tuple[int, Found]]:
+    """The files after `after`, each with the length of the listed directory's prefix."""
+    deadline = time.monotonic() + limits.seconds
+    levels = [_enter_listed(root, path, limits, report)]
+    base = len(levels[0].prefix)
+    try:
+        while levels:
+            level = levels[-1]
+            if not level.waiting:
+                osfs.close(levels.pop().fd)
+                continue
+            entry = level.waiting.pop()
+            key = level.prefix + entry.key
+            if entry.kind != "d":
+                if key > after:
+                    yield base, Found(key, level.fd, entry.name, entry.kind == "l")
+            elif after.startswith(key) or key > after:
+                if time.monotonic() > deadline and not after.startswith(key):  # each page gets at least one step on
+                    report.resume = key
+                    report.leave_out(f"Stopped after {limits.seconds:g} s, so there may be more.")
+                    return
+                below = _enter(root, levels, entry, limits, report)
+                if below is not None:
+                    levels.append(below)
+    finally:
+        for level in levels:
+            osfs.close(level.fd)
+
+
+def _enter_listed(root: Root, path: str, limits: ListingLimits, report: WalkReport) -> _Level:
+    """Open the listed directory, and read the ignore files from the root down to it on the way."""
+    fd, real = root.open_directory_and_name(path)
+    osfs.close(fd)
+    ignore = _read_exclude(root, report)
+    prefix = ""
+    try:
+        fd = osfs.open(".", _DIRECTORY_FLAGS, dir_fd=root.fd)
+        for name in real.split("/") if real != "." else ():
+            with closing_on_error(fd):
+                ignore = _read_ignore_files(fd, prefix, ignore, _IGNORE_FILES, report)
+                below = open_by_walk(fd, name, _DIRECTORY_FLAGS, False)[0]
+            osfs.close(fd)
+            fd = below
+            prefix += name + "/"
+        with closing_on_error(fd):
+            return _scan(fd, prefix, ignore, limits, report)
+    except OSError as error:
+        raise tool_error(error, path) from error
+
+
+def _enter(root: Root, levels: list[_Level], entry: _Entry, limits: ListingLimits, report: WalkReport) -> _Level | None:
+    """The directory below, or None with a note when it can't or may not be entered."""
+    level = levels[-1]
+    prefix = level.prefix + entry.key
+    shown = names.to_handle(prefix[:-1])
+    if len(levels) > limits.depth:
+        report.leave_out(f"{shown} is too deep and was not entered; list it by itself.")
+        return None
+    try:
+        fd = open_by_walk(level.fd, entry.name, _DIRECTORY_FLAGS, False)[0]
+        with closing_on_error(fd):
+            root.refuse_kernel_made(fd, shown)
+            return _scan(fd, prefix, level.ignore, limits, report)
+    except ToolError as error:
+        report.leave_out(error.message)
+        return None
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            report.leave_out(f"{shown} could not be listed: {os.strerror(error.errno or errno.EIO)}.")
+        return None
+
+
+def _scan(fd: int, prefix: str, ignore: IgnoreStack, limits: ListingLimits, report: WalkReport) -> _Level:
+    kinds: dict[str, str] = {}
+    with osfs.scandir(fd) as entries:
+        for entry in entries:
+            if len(kinds) == limits.directory_entries:
+                report.leave_out(f"{names.to_handle(prefix) or '.'} has more than {limits.directory_entries} entries.")
+                break
+            kinds[entry.name] = _kind(entry)
+    ignore = _read_ignore_files(fd, prefix, ignore, kinds, report)
+    waiting = []
+    for name, kind in kinds.items():
+        if kind and not (ignore and ignore.ignores(prefix + name, kind == "d")) and not names.is_never(name):
+            waiting.append(_Entry(name + "/" if kind == "d" else name, name, kind))
+    waiting.sort(reverse=True)
+    return _Level(fd, prefix, ignore, waiting)
+
+
+def _kind(entry: "os.DirEntry[str]") -> str:
+    if entry.is_file(follow_symlinks=False):
+        return "f"
+    if entry.is_dir(follow_symlinks=False):
+        return "d"
+    return "l" if entry.is_symlink() else ""
+
+
+def _read_exclude(root: Root, report: WalkReport) -> IgnoreStack:
+    try:
+        with root.open_file(".git/info/exclude", internal=True) as file:
+            data = osfs.read_all(file.fd, MAX_BYTES + 1)
+    except (ToolError, OSError):
+        return IgnoreStack()
+    return IgnoreStack().with_git(_compile(data, "", ".git/info/exclude", report))
+
+
+def _read_ignore_files(
+    fd: int, prefix: str, ignore: IgnoreStack, present: Container[str], report: WalkReport
+) -> IgnoreStack:
+    """`ignore` with this directory's own ignore files on top. A link in their place is not followed, as in git."""
+    for name, push in _IGNORE_FILES.items():
+        if name in present and (data := _read_regular(fd, name)) is not None:
+            ignore = push(ignore, _compile(data, prefix, prefix + name, report))
+    return ignore
+
+
+def _read_regular(directory_fd: int, name: str) -> bytes | None:
+    try:
+        fd = osfs.open(name, _READ_FLAGS, dir_fd=directory_fd)
+    except OSError:
+        return None
+    try:
+        return osfs.read_all(fd, MAX_BYTES + 1) if stat.S_ISREG(osfs.fstat(fd).st_mode) else None
+    except OSError:
+        return None
+    finally:
+        osfs.close(fd)
+
+
+def _compile(data: bytes, directory: str, shown: str, report: WalkReport) -> IgnoreFile:
+    file = IgnoreFile(data, directory)
+    if file.note:
+        report.note(f"{names.to_handle(shown)} {file.note}.")
+    return file
+
+
+def _from_cursor(cursor: str | None) -> str:
+    if cursor is None:
+        return ""
+    return names.from_handle(cursor) if cursor.startswith(names.HANDLE_PREFIX) else cursor
