@@ -1,0 +1,143 @@
+"""GeminiModel: one streamed step of the Gemini API. The I/O shell around wire.py and reply.py.
+
+Light to import: google-genai comes in with the first request, or earlier and in a thread with `preload`.
+"""
+
+import asyncio
+import importlib
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from gemcode.agent.errors import ExitCode, ModelError
+from gemcode.agent.messages import JsonObject, ModelRequest
+from gemcode.agent.model import ModelEvent, ModelReplied
+from gemcode.gemini import failures, wire
+from gemcode.gemini.reply import StreamDecoder
+from gemcode.gemini.settings import GeminiSettings
+
+if TYPE_CHECKING:
+    from gemcode.gemini.transport import Session
+
+_Result = TypeVar("_Result")
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+
+
+def preload() -> None:
+    """Import the SDK: a quarter of a second, best spent in a thread while the person types."""
+    importlib.import_module("gemcode.gemini.transport")
+
+
+@dataclass(frozen=True, slots=True)
+class AvailableModel:
+    """A model that the key can use."""
+
+    name: str
+    display_name: str
+    input_limit: int
+    output_limit: int
+
+
+class GeminiModel:
+    """Implements Model. Each request is made once; trying again is for PersistentModel."""
+
+    def __init__(self, settings: GeminiSettings) -> None:
+        self._settings = settings
+        self._session: Session | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """One task does nothing but read, so that closing this generator ends the request at once.
+
+        The SDK's own stream can't be closed while it is read, nor while its consumer is busy elsewhere.
+        """
+        queue: asyncio.Queue[ModelEvent | None] = asyncio.Queue()
+        reading = asyncio.create_task(self._read(request, queue.put_nowait))
+        reading.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            yield reading.result()
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+            if not reading.cancelled():
+                reading.exception()  # seen, even when nobody waited for it
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """How many tokens the request would cost as prompt."""
+        _check_name(request.model)
+        name = request.model if "/" in request.model else f"models/{request.model}"
+        body = {"generateContentRequest": {"model": name, **wire.encode_request(request)}}
+        return await self._call(lambda session: session.count_tokens(request.model, wire.dump_body(body)))
+
+    async def list_models(self) -> tuple[AvailableModel, ...]:
+        """The models that can generate, as the service lists them."""
+        listed = await self._call(lambda session: session.list_models())
+        return tuple(
+            AvailableModel(
+                (model.name or "").removeprefix("models/"),
+                model.display_name or "",
+                model.input_token_limit or 0,
+                model.output_token_limit or 0,
+            )
+            for model in listed
+            if "generateContent" in (model.supported_actions or ())
+        )
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.aclose()
+
+    async def _read(self, request: ModelRequest, emit: Callable[[ModelEvent], None]) -> ModelReplied:
+        _check_name(request.model)
+        decoder = StreamDecoder(request)
+
+        def receive(event: object) -> None:
+            for delta in decoder.feed(event):
+                emit(delta)
+
+        body = wire.encode_request(request)
+        await self._stream(request.model, body, receive)
+        while (token := decoder.next_hop()) is not None:
+            await self._stream(request.model, {**body, "continuationToken": token}, receive)
+        return decoder.finish()
+
+    async def _stream(self, model: str, body: JsonObject, receive: Callable[[object], None]) -> None:
+        await self._call(lambda session: session.stream(model, wire.dump_body(body), receive))
+
+    async def _call(self, operation: Callable[["Session"], Awaitable[_Result]]) -> _Result:
+        try:
+            return await operation(await self._connected())
+        except ModelError as error:
+            for name in ("message", "hint", "detail"):
+                setattr(error, name, self._settings.redact(getattr(error, name)))
+            error.args = (error.message,)
+            raise error from None
+
+    async def _connected(self) -> "Session":
+        """The session of this event loop: the SDK's client can't move to another."""
+        _check_key(self._settings.api_key)
+        if self._session is None or self._session.loop is not asyncio.get_running_loop():
+            await asyncio.to_thread(preload)
+            from gemcode.gemini.transport import Session
+
+            self._session = Session(self._settings)
+        return self._session
+
+
+def _check_key(key: str) -> None:
+    hint = f"Set GEMINI_API_KEY; create a key at {failures.KEY_PAGE}."
+    if not key.strip():
+        raise ModelError("No API key is set.", hint, exit_code=ExitCode.USAGE)
+    if not (key.strip().isascii() and key.strip().isprintable()) or key.startswith("auth_tokens/"):
+        raise ModelError("The API key is not one: it has characters that no key has.", hint, exit_code=ExitCode.USAGE)
+
+
+def _check_name(model: str) -> None:
+    """A name becomes part of the address, so it must not be able to change it."""
+    if not _MODEL_NAME.fullmatch(model):
+        raise ModelError(
+            f"{model!r} is not the name of a model.", "See gemcode models for the list.", exit_code=ExitCode.USAGE
+        )

@@ -1,0 +1,28 @@
+"""How to reach the service, and what must never be shown of it. Values only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
+_SHORTEST_KEY = 6  # anything shorter is no key, and replacing it would garble the text
+
+
+@dataclass(frozen=True, slots=True)
+class GeminiSettings:
+    """`trace` is told one line per request and per answer."""
+
+    api_key: str = field(repr=False)
+    base_url: str | None = None
+    api_version: str = "v1"
+    connect_timeout: float = 10.0
+    read_timeout: float = 300.0  # of silence: thinking takes minutes before the first byte
+    trace: Callable[[str], None] | None = None
+
+    def redact(self, text: str) -> str:
+        """The text without the key, wherever it came from."""
+        key = self.api_key.strip()
+        if len(key) >= _SHORTEST_KEY:
+            for spelling in (key, quote(key, safe="")):
+                text = text.replace(spelling, "[key]")
+        return text

@@ -1,0 +1,90 @@
+"""Bytes of a streamed answer → JSON events. Pure.
+
+More lenient than the SDK: comments, other SSE fields, a bare JSON tail and a whole JSON answer are all understood, and
+only line feeds end a line (the SDK also breaks at U+2028 and its like, in the middle of a JSON string).
+"""
+
+import json
+from typing import NoReturn
+
+from gemcode.agent.errors import ModelError
+from gemcode.gemini import failures
+
+EVENT_LIMIT = 16 * 1024 * 1024
+RESPONSE_LIMIT = 32 * 1024 * 1024
+
+_IGNORED_FIELDS = (b":", b"event:", b"id:", b"retry:")
+
+
+class EventReader:
+    """Feed it bytes as they come; it gives the events that are complete."""
+
+    def __init__(self, event_limit: int = EVENT_LIMIT, response_limit: int = RESPONSE_LIMIT) -> None:
+        self._event_limit = event_limit
+        self._response_limit = response_limit
+        self._received = 0
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._bare: list[bytes] = []  # lines that are no SSE: an error's JSON, or a web page
+        self._pending = 0  # bytes of the event under way
+        self._any_event = False
+
+    def feed(self, data: bytes) -> list[object]:
+        self._received += len(data)
+        if self._received > self._response_limit:
+            raise _too_large("answer", self._response_limit)
+        events: list[object] = []
+        *complete, rest = data.split(b"\n")
+        for piece in complete:
+            self._line += piece
+            line = bytes(self._line)
+            self._line.clear()
+            events += self._take_line(line.removesuffix(b"\r"))
+        self._line += rest
+        if self._pending + len(self._line) > self._event_limit:
+            raise _too_large("event", self._event_limit)
+        return events
+
+    def close(self) -> list[object]:
+        """The events that were still open when the body ended."""
+        events = self._take_line(bytes(self._line).removesuffix(b"\r"))
+        self._line.clear()
+        events += self._take_line(b"")
+        bare = b"\n".join(self._bare).strip()
+        if bare:
+            value = self._parse(bare)
+            events += value if isinstance(value, list) else [value]
+        return events
+
+    def _take_line(self, line: bytes) -> list[object]:
+        if not line:
+            data, self._data, self._pending = b"\n".join(self._data), [], 0
+            if data in (b"", b"[DONE]"):
+                return []
+            self._any_event = True
+            return [self._parse(data)]
+        self._pending += len(line)
+        if self._pending > self._event_limit:
+            raise _too_large("event", self._event_limit)
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].removeprefix(b" "))
+        elif not line.startswith(_IGNORED_FIELDS):
+            self._bare.append(line)
+        return []
+
+    def _parse(self, data: bytes) -> object:
+        try:
+            return json.loads(data, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            text = data.decode("utf-8", "replace")
+            if self._any_event or text.startswith(("{", "[")):
+                raise failures.broken_stream(f"{error}: {text[:500]}") from None
+            raise failures.not_gemini(text) from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _too_large(what: str, limit: int) -> ModelError:
+    return ModelError(f"The server's {what} is larger than {limit // (1024 * 1024)} MiB.", "Try again.")

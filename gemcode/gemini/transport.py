@@ -1,0 +1,219 @@
+"""The one place that imports google-genai and httpx2: raw JSON through the SDK (docs/decisions/002).
+
+The SDK drives: address, headers, key. The body that goes out and the events that come in are ours, byte for byte.
+Import this module late: it costs a quarter of a second.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pydantic
+from google import genai
+from google.genai import types
+
+from gemcode.agent.errors import ExitCode, ModelError
+from gemcode.gemini import failures
+from gemcode.gemini.settings import DEFAULT_BASE_URL, GeminiSettings
+from gemcode.gemini.sse import RESPONSE_LIMIT, EventReader
+
+_PLACEHOLDER = "."  # the SDK wants contents; the body is replaced on the way out
+_HEARTBEAT = b"data: {}\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What one SDK call sends and receives, known to the HTTP client by context."""
+
+    model: str = ""
+    body: bytes | None = None
+    receive: Callable[[object], None] | None = None  # told each event of a stream; None: the answer is no stream
+
+
+_current: ContextVar[Exchange] = ContextVar("exchange")
+
+
+class RawClient(httpx2.AsyncClient):
+    """Sends our bytes in place of the SDK's, reads the events before the SDK can drop any of it."""
+
+    def __init__(self, settings: GeminiSettings) -> None:
+        # No redirects: the key must never reach another origin. Proxies of the environment keep working.
+        super().__init__(follow_redirects=False, headers={"accept-encoding": "identity"})
+        self._timeouts = httpx2.Timeout(settings.read_timeout, connect=settings.connect_timeout).as_dict()
+        self._settings = settings
+
+    def _trace(self, line: str) -> None:
+        if self._settings.trace is not None:
+            self._settings.trace(self._settings.redact(line))
+
+    async def send(self, request: httpx2.Request, **_options: Any) -> httpx2.Response:
+        exchange = _current.get()
+        headers = [(name, value) for name, value in request.headers.multi_items() if name != "content-length"]
+        # The SDK asks for no timeout at all; ours replace that.
+        outgoing = httpx2.Request(
+            request.method, request.url, headers=headers, content=exchange.body, extensions={"timeout": self._timeouts}
+        )
+        self._trace(f"→ {outgoing.method} {outgoing.url} ({len(exchange.body or b'')} bytes)")
+        response = await super().send(outgoing, stream=True, follow_redirects=False)
+        self._trace(f"← HTTP {response.status_code} {response.headers.get('content-type', '')}")
+        if response.status_code != 200:
+            body = await _read_body(response)
+            raise failures.from_response(
+                response.status_code, body, exchange.model, response.headers.get("location", "")
+            )
+        if exchange.receive is not None:
+            return httpx2.Response(200, content=_heartbeats(response, exchange.receive), request=outgoing)
+        body = await _read_body(response)
+        if not isinstance(_json_or_none(body), dict):
+            raise failures.not_gemini(body.decode("utf-8", "replace"))
+        return httpx2.Response(200, content=body, request=outgoing)
+
+
+async def _heartbeats(response: httpx2.Response, receive: Callable[[object], None]) -> AsyncIterator[bytes]:
+    """One empty event for the SDK per real one: it keeps time, and has nothing to validate, drop or warn about."""
+    reader = EventReader()
+    try:
+        async for data in response.aiter_bytes():
+            for event in reader.feed(data):
+                receive(event)
+                yield _HEARTBEAT
+        for event in reader.close():
+            receive(event)
+    finally:
+        await response.aclose()
+
+
+async def _read_body(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    try:
+        async for data in response.aiter_bytes():
+            body += data
+            if len(body) > RESPONSE_LIMIT:
+                raise failures.broken_stream("The answer is larger than 32 MiB.")
+    finally:
+        await response.aclose()
+    return bytes(body)
+
+
+def _json_or_none(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+class Session:
+    """The SDK's client, bound to the event loop that made it."""
+
+    def __init__(self, settings: GeminiSettings) -> None:
+        logging.getLogger("google_genai").addHandler(logging.NullHandler())  # else its warnings land on stderr
+        self.loop = asyncio.get_running_loop()
+        self._http = RawClient(settings)
+        self._client = genai.Client(
+            api_key=settings.api_key,
+            vertexai=False,  # whatever the environment says
+            http_options=types.HttpOptions(
+                base_url=settings.base_url or DEFAULT_BASE_URL,
+                api_version=settings.api_version,
+                httpx_client=_no_sync_client(),
+                httpx_async_client=self._http,
+            ),
+        )
+
+    async def stream(self, model: str, body: bytes, receive: Callable[[object], None]) -> None:
+        """Run one streamed request to its end. Cancelling this closes the connection at once."""
+        _current.set(Exchange(model, body, receive))
+        config = types.GenerateContentConfig(
+            automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+            automatic_continuation=False,
+        )
+        with _network_failures():
+            events = await self._client.aio.models.generate_content_stream(
+                model=model, contents=_PLACEHOLDER, config=config
+            )
+            async for _ in events:
+                pass
+
+    async def count_tokens(self, model: str, body: bytes) -> int:
+        _current.set(Exchange(model, body))
+        with _network_failures():
+            counted = await self._client.aio.models.count_tokens(model=model, contents=_PLACEHOLDER)
+        return counted.total_tokens or 0
+
+    async def list_models(self) -> list[types.Model]:
+        _current.set(Exchange())
+        with _network_failures():
+            return [model async for model in await self._client.aio.models.list(config={"page_size": 1000})]
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+
+def _no_sync_client() -> httpx2.Client:
+    """Spares the SDK a second TLS context for the sync side, which is never used."""
+    return httpx2.Client(transport=httpx2.MockTransport(lambda request: httpx2.Response(501)))
+
+
+@contextmanager
+def _network_failures() -> Iterator[None]:
+    """Whatever the HTTP client raises becomes a ModelError, once."""
+    try:
+        yield
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+        hint = "Check GOOGLE_GEMINI_BASE_URL: it must be an https address."
+        raise ModelError(
+            "The API's address is not valid.", hint, exit_code=ExitCode.USAGE, detail=_detail(error)
+        ) from None
+    except httpx2.HTTPError as error:
+        sentence, hint, retryable = _transport_text(error)
+        raise ModelError(sentence, hint, retryable=retryable, detail=_detail(error)) from None
+    except pydantic.ValidationError as error:
+        raise failures.not_gemini(_detail(error)) from None
+
+
+def _detail(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _transport_text(error: httpx2.HTTPError) -> tuple[str, str, bool]:
+    """Sentence, hint, and whether another try may help."""
+    causes = list(_causes(error))
+    network = "Check the network and the proxy."
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        hint = "A proxy that inspects traffic needs its certificate in SSL_CERT_FILE."
+        return "Cannot reach the API: the server's certificate is not trusted.", hint, False
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return "Cannot reach the API: no secure connection could be made.", network, True
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return "Cannot reach the API: name not resolved. Are you offline?", network, True
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return "Cannot reach the API: the connection was refused.", network, True
+    match error:
+        case httpx2.ConnectTimeout():
+            return "Cannot reach the API: no connection in time.", network, True
+        case httpx2.TimeoutException():
+            return "The API fell silent for too long.", "Try again; a shorter request may help.", True
+        case httpx2.ProxyError():
+            return "The proxy refused the connection.", "Check HTTPS_PROXY.", False
+        case httpx2.ConnectError():
+            return "Cannot reach the API: the connection failed.", network, True
+        case httpx2.DecodingError():
+            return "The answer was damaged on the way.", network, True
+        case _:
+            return "The connection to the API broke off.", network, True
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,227 @@
+"""ModelRequest → Gemini JSON. Pure: no I/O, no SDK. Reading the answer is in reply.py.
+
+What the service sent is replayed as it was: the `raw` of a part wins over its fields.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from gemcode.agent.messages import (
+    Blob,
+    ChoiceMode,
+    Generation,
+    JsonObject,
+    Message,
+    ModelMessage,
+    ModelPart,
+    ModelRequest,
+    Opaque,
+    Text,
+    Thought,
+    ToolCall,
+    ToolDeclaration,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+from gemcode.gemini import catalog
+
+# The documented signature for calls that the model did not make itself.
+ESCAPE_SIGNATURE = base64.b64encode(b"skip_thought_signature_validator").decode()
+
+# Fields that stand beside a payload. A part of these alone is refused, so it is sent with an empty text.
+_SIDE_FIELDS = frozenset({"thought", "thoughtSignature", "partMetadata", "mediaResolution", "videoMetadata"})
+_BUDGET_OF_LEVEL = {"minimal": 512, "low": 1024, "medium": 8192, "high": 24576}
+
+
+def encode_request(request: ModelRequest) -> JsonObject:
+    """The body to send. What stays the same between requests comes first, the growing `contents` last."""
+    body: JsonObject = {}
+    if request.system:
+        body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if request.tools:
+        body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in request.tools]}]
+        body["toolConfig"] = {"functionCallingConfig": _calling_config(request)}
+    if config := _generation_config(request.generation, request.model):
+        body["generationConfig"] = config
+    body["contents"] = list(_contents(request))
+    return body
+
+
+def dump_body(body: JsonObject) -> bytes:
+    """The bytes to send. Half a surrogate pair (from a file name that is no UTF-8, say) becomes a question mark."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+
+
+def without_signatures(request: ModelRequest) -> ModelRequest:
+    """The same request with every signature taken off and each step's first call marked by the escape instead."""
+    messages = [
+        ModelMessage(tuple(_unsigned_parts(message))) if isinstance(message, ModelMessage) else message
+        for message in request.messages
+    ]
+    return replace(request, messages=tuple(messages))
+
+
+def _unsigned_parts(message: ModelMessage) -> Iterator[ModelPart]:
+    first_call = next(iter(message.calls), None)
+    for part in message.parts:
+        signature = ESCAPE_SIGNATURE if part is first_call else None
+        raw = part.raw
+        if raw is not None:
+            raw = {key: value for key, value in raw.items() if key != "thoughtSignature"}
+            if signature:
+                raw["thoughtSignature"] = signature
+        if isinstance(part, Opaque):
+            yield Opaque(raw or {})
+        else:
+            yield replace(part, signature=signature, raw=raw)
+
+
+def _declaration(tool: ToolDeclaration) -> JsonObject:
+    declaration: JsonObject = {"name": tool.name, "description": tool.description}
+    if tool.schema:
+        declaration["parametersJsonSchema"] = tool.schema
+    return declaration
+
+
+def _calling_config(request: ModelRequest) -> JsonObject:
+    """VALIDATED is AUTO with calls held to the schema: the best there is against malformed calls."""
+    choice = request.tool_choice
+    validates = catalog.generation(request.model) >= (2, 5)
+    match choice.mode:
+        case ChoiceMode.NONE:
+            return {"mode": "NONE"}
+        case ChoiceMode.REQUIRED:
+            config: JsonObject = {"mode": "ANY"}
+        case ChoiceMode.AUTO:
+            config = {"mode": "VALIDATED" if validates else "AUTO"}
+        case _:
+            assert_never(choice.mode)
+    if choice.names and config["mode"] != "AUTO":
+        config["allowedFunctionNames"] = list(choice.names)
+    return config
+
+
+def _generation_config(generation: Generation, model: str) -> JsonObject:
+    config: JsonObject = {
+        "temperature": generation.temperature,
+        "topP": generation.top_p,
+        "maxOutputTokens": generation.max_output_tokens,
+        "stopSequences": list(generation.stop_sequences) or None,
+        "responseMimeType": "application/json" if generation.response_schema is not None else None,
+        "responseJsonSchema": generation.response_schema,
+        "thinkingConfig": _thinking_config(generation, model) or None,
+    }
+    return {key: value for key, value in config.items() if value is not None}
+
+
+def _thinking_config(generation: Generation, model: str) -> JsonObject:
+    """Models from 3 on take a level and refuse a budget, older ones the reverse: whichever was given is translated."""
+    level, budget = generation.thinking_level, generation.thinking_budget
+    config: JsonObject = {}
+    if catalog.generation(model) >= (3, 0):
+        if level is None and budget is not None and budget >= 0:
+            level = _level_of_budget(budget, model)
+        if level is not None:
+            config["thinkingLevel"] = level
+    else:
+        if budget is None and level is not None:
+            budget = _BUDGET_OF_LEVEL.get(level.lower())
+        if budget is not None:
+            config["thinkingBudget"] = budget
+    if generation.include_thoughts:
+        config["includeThoughts"] = True
+    return config
+
+
+def _level_of_budget(budget: int, model: str) -> str:
+    info = catalog.find(model)
+    levels = info.thinking_levels if info else ("low", "medium", "high")
+    return next((level for level in levels if budget <= _BUDGET_OF_LEVEL[level]), levels[-1])
+
+
+def _contents(request: ModelRequest) -> Iterator[JsonObject]:
+    modern = catalog.generation(request.model) >= (3, 0)
+    known: dict[str, ToolCall] = {}
+    for message in request.messages:
+        role, parts = _content(message, known, modern)
+        if parts:  # an empty content is refused
+            yield {"role": role, "parts": parts}
+
+
+def _content(message: Message, known: dict[str, ToolCall], modern: bool) -> tuple[str, list[JsonObject]]:
+    """Role and parts of one message. `known` gathers the calls by id, in order, for the results that follow."""
+    match message:
+        case UserMessage():
+            return "user", [encode_part(part) for part in message.parts] or [{"text": ""}]
+        case ModelMessage():
+            for call in message.calls:
+                known.pop(call.id, None)
+                known[call.id] = call
+            return "model", list(_model_parts(message, modern))
+        case ToolMessage():
+            order = {call_id: position for position, call_id in enumerate(known)}
+            results = sorted(message.results, key=lambda result: order.get(result.call_id, len(order)))
+            return "user", list(_result_parts(results, known, modern))
+        case _:
+            assert_never(message)
+
+
+def _model_parts(message: ModelMessage, modern: bool) -> Iterator[JsonObject]:
+    """A step's first call must be signed from 3 on; one made by hand is given the escape.
+
+    Older turns are not checked, but get it as well: what was sent once must stay the same to be cached.
+    """
+    first_call = next(iter(message.calls), None)
+    for part in message.parts:
+        if modern and part is first_call and part.raw is None and part.signature is None:
+            part = replace(part, signature=ESCAPE_SIGNATURE)
+        yield encode_part(part)
+
+
+def encode_part(part: ModelPart) -> JsonObject:
+    """A part as the service takes it: what it sent itself untouched, else made from the fields."""
+    if part.raw is not None:
+        return part.raw if part.raw.keys() - _SIDE_FIELDS else {"text": "", **part.raw}
+    match part:
+        case Text():
+            encoded: JsonObject = {"text": part.text}
+        case Thought():
+            encoded = {"text": part.text, "thought": True}
+        case Blob():
+            encoded = _inline_data(part)
+        case ToolCall():
+            encoded = {"functionCall": {"id": part.id, "name": part.name, "args": part.args}}
+        case _:
+            assert_never(part)
+    if part.signature is not None:
+        encoded["thoughtSignature"] = part.signature
+    return encoded
+
+
+def _result_parts(results: list[ToolResult], known: Mapping[str, ToolCall], modern: bool) -> Iterator[JsonObject]:
+    """All results, in call order; then their media, for models that do not take them inside of a result."""
+    for result in results:
+        response: JsonObject = {**_pairing(result, known.get(result.call_id)), "response": result.response}
+        if modern and result.media:
+            response["parts"] = [_inline_data(blob) for blob in result.media]
+        yield {"functionResponse": response}
+    if not modern:
+        yield from (_inline_data(blob) for result in results for blob in result.media)
+
+
+def _pairing(result: ToolResult, call: ToolCall | None) -> JsonObject:
+    """Id and name exactly as the call has them on the wire: no id where the service gave none."""
+    if call is None:
+        return {"id": result.call_id, "name": result.name}
+    if call.raw is None:
+        return {"id": call.id, "name": call.name}
+    sent = call.raw["functionCall"]
+    return {key: sent[key] for key in ("id", "name") if sent.get(key) is not None}
+
+
+def _inline_data(blob: Blob) -> JsonObject:
+    return {"inlineData": {"mimeType": blob.mime_type, "data": base64.b64encode(blob.data).decode()}}
