@@ -50,7 +50,7 @@ class KnownModel:
         return self.generation >= (4, 0)
 
 
-ANY_BUDGET = (-1, 65_536)  # numeric budgets are tolerated on these 3.x models
+ANY_BUDGET = (1, 65_536)  # numeric budgets are tolerated on these 3.x models
 
 CURRENT: Sequence[KnownModel] = (
     KnownModel(
@@ -62,15 +62,15 @@ CURRENT: Sequence[KnownModel] = (
         cache_minimum=6144,
         explicit_cache=False,
     ),
-    KnownModel("gemini-3.8-flash", (3, 8), LOW_TO_HIGH, "MEDIUM", ANY_BUDGET),
-    KnownModel("gemini-3.7-flash", (3, 7), LOW_TO_HIGH, "MEDIUM", ANY_BUDGET),
-    KnownModel("gemini-3.6-flash", (3, 6), MINIMAL_TO_HIGH, "MEDIUM", ANY_BUDGET),
-    KnownModel("gemini-3.5-flash", (3, 5), MINIMAL_TO_HIGH, "MEDIUM", ANY_BUDGET),
+    KnownModel("gemini-3.8-flash", (3, 8), LOW_TO_HIGH, "MEDIUM", ANY_BUDGET, True),
+    KnownModel("gemini-3.7-flash", (3, 7), LOW_TO_HIGH, "MEDIUM", ANY_BUDGET, True),
+    KnownModel("gemini-3.6-flash", (3, 6), MINIMAL_TO_HIGH, "MEDIUM", ANY_BUDGET, True),
+    KnownModel("gemini-3.5-flash", (3, 5), MINIMAL_TO_HIGH, "MEDIUM", ANY_BUDGET, True),
     KnownModel("gemini-3.5-flash-lite", (3, 5), MINIMAL_TO_HIGH, "MINIMAL", ANY_BUDGET),
-    KnownModel("gemini-3.1-pro-preview", (3, 1), LOW_TO_HIGH, "HIGH", ANY_BUDGET),
-    KnownModel("gemini-3.1-pro-preview-customtools", (3, 1), LOW_TO_HIGH, "HIGH", ANY_BUDGET),
-    KnownModel("gemini-3.1-flash-lite", (3, 1), MINIMAL_TO_HIGH, "MINIMAL", ANY_BUDGET),
-    KnownModel("gemini-3-flash-preview", (3, 0), MINIMAL_TO_HIGH, "HIGH", ANY_BUDGET),
+    KnownModel("gemini-3.1-pro-preview", (3, 1), LOW_TO_HIGH, "HIGH", (128, 32_768)),
+    KnownModel("gemini-3.1-pro-preview-customtools", (3, 1), LOW_TO_HIGH, "HIGH", (128, 32_768)),
+    KnownModel("gemini-3.1-flash-lite", (3, 1), MINIMAL_TO_HIGH, "MINIMAL", ANY_BUDGET, True),
+    KnownModel("gemini-3-flash-preview", (3, 0), MINIMAL_TO_HIGH, "HIGH", ANY_BUDGET, True),
     KnownModel("gemini-2.5-pro", (2, 5), budget=(128, 32_768), cache_minimum=2048),
     KnownModel("gemini-2.5-flash", (2, 5), budget=(1, 24_576), thinking_can_be_off=True, cache_minimum=2048),
     KnownModel("gemini-2.5-flash-lite", (2, 5), budget=(1, 24_576), thinking_can_be_off=True, cache_minimum=2048),
@@ -81,10 +81,10 @@ _BY_NAME: Mapping[str, KnownModel] = {model.name: model for model in CURRENT}
 # listed. What they accept is not known well, so they are judged leniently.
 _FAMILY = re.compile(
     r"gemini-(?P<version>1\.0|1\.5|2\.0|2\.5|3|3\.1|3\.5)-(?P<tier>pro|flash-lite|flash-8b|flash)"
-    r"(?:-(?:\d{3}|\d\d-\d\d|\d\d-\d{4}|preview|exp|latest|image|tts|thinking|generation|vision|customtools))*"
+    r"(?:-(?:\d{3,4}|\d\d-\d\d|\d\d-\d{4}|preview|exp|latest|image|tts|thinking|generation|customtools))*"
 )
 _OTHER = re.compile(
-    r"(?:gemma-[234]n?-[a-z0-9-]+|learnlm-[a-z0-9.-]+|gemini-(?:robotics-er|omni|exp)-[a-z0-9.-]+"
+    r"(?:gemini-pro(?:-vision)?|gemma-[234]n?-[a-z0-9-]+|learnlm-[a-z0-9.-]+|gemini-(?:robotics-er|omni|exp)-[a-z0-9.-]+"
     r"|gemini-2\.5-computer-use-preview-10-2025|nano-banana-pro-preview|(?:antigravity|deep-research)-[a-z0-9-]+)"
 )
 

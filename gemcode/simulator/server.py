@@ -30,6 +30,7 @@ _ROUTE = re.compile(
 )
 _SECRET_HEADERS = ("x-goog-api-key", "authorization", "cookie")
 _MASK = "***"
+TOO_DEEP = "Invalid JSON payload received. Message too deep. Max recursion depth reached."
 _NOT_FOUND_PAGE = b"<!DOCTYPE html>\n<html lang=en>\n  <title>Error 404 (Not Found)!!1</title>\n"
 
 
@@ -156,6 +157,8 @@ class Simulator:
             outcome = self._service.handle(request)
         except Rejected as rejected:
             await self._refuse(connection, request, rejected)
+        except RecursionError:
+            await self._refuse(connection, request, bad_request([("", TOO_DEEP)]))
         except ScenarioExhausted as exhausted:
             await self._refuse(connection, request, Rejected(500, "INTERNAL", str(exhausted)))
         except Exception as error:  # noqa: BLE001 - a brain is user code: its bug must reach the client and the log

@@ -16,6 +16,7 @@ from gemcode.simulator.errors import (
     key_missing,
     key_rejected,
     model_not_found,
+    payload_too_large,
 )
 from gemcode.simulator.payload import decode_bytes
 from gemcode.simulator.playback import Framing
@@ -88,7 +89,7 @@ class Service:
     def handle(self, request: RecordedRequest) -> Answer | HttpError | Performance:
         """The answer to a request with a good key. Raises Rejected, or ScenarioExhausted from the brain."""
         if request.size > self._settings.payload_limit:
-            raise _payload_too_large(self._settings.payload_limit)
+            raise payload_too_large(self._settings.payload_limit)
         if "/cachedContents" in request.path:
             name = request.path.partition("/cachedContents")[2].strip("/") or None
             return Answer(self._caches.handle(request.method, request.version, name, request.body))
@@ -127,7 +128,7 @@ class Service:
         model = self._model(request)
         body = self._read(request, model)
         explicit = self._caches.tokens(body["cached_content"]) if "cached_content" in body else 0
-        reply = self._continued(model, body) or self._brain.answer(request)
+        reply = self._continued(body) or self._brain.answer(request)
         if reply.error is not None:
             return _http_error(reply, request)
         streams = request.action == "streamGenerateContent"
@@ -147,13 +148,11 @@ class Service:
         form = Framing("unary") if not streams else Framing("sse" if request.query.get("alt") == "sse" else "array")
         return Performance(reply, events, form)
 
-    def _continued(self, model: KnownModel, body: dict[str, Any]) -> Reply | None:
+    def _continued(self, body: dict[str, Any]) -> Reply | None:
         """The rest of an answer that an earlier request began; None if this request begins one."""
         token = body.get("continuation_token")
         if token is None:
             return None
-        if not model.continues:
-            raise invalid_argument("Continuation is not supported for this model.")
         pending = self._pending.get(token)
         if pending is None or pending.request != _request_key(body):
             raise invalid_argument("Invalid continuation token.", hint="unknown token, or not the same request")
@@ -203,14 +202,6 @@ class Service:
         first, last = int(start), int(start) + (int(size) or DEFAULT_PAGE_SIZE)
         page: dict[str, Any] = {"models": models[first:last]}
         return page | ({"nextPageToken": str(last)} if last < len(models) else {})
-
-
-def _payload_too_large(limit: int) -> Rejected:
-    return invalid_argument(
-        f"Request payload size exceeds the limit: {limit} bytes. The file size is too large. Please use the File API "
-        "to upload your files instead. Example: `f = genai.upload_file(path); m.generate_content(['tell me about "
-        "this file:', f])`"
-    )
 
 
 def _http_error(reply: Reply, request: RecordedRequest) -> HttpError:
