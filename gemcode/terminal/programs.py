@@ -6,7 +6,6 @@ Nothing the model says ever gets here but as bytes in a file or on stdin.
 import asyncio
 import os
 import shlex
-import shutil
 import signal
 import tempfile
 from collections.abc import Mapping
@@ -36,9 +35,7 @@ async def edit(name: str, data: bytes, environ: Mapping[str, str]) -> bytes:
         safe_name = "".join(letter for letter in os.path.basename(name) if letter.isalnum() or letter in "._-")
         path = Path(directory) / f"proposal-{safe_name}"
         path.write_bytes(data)
-        if shutil.which(editor[0]) is None:
-            raise UsageError(f"The editor {editor[0]} was not found.", "Set EDITOR to one that is installed.")
-        code = await _run([*editor, str(path)])
+        code = await _run([*editor, str(path)], "Set EDITOR to one that is installed.")
         if code:
             raise UsageError(f"The editor ended with code {code}.", "Nothing was taken over.")
         return path.read_bytes()
@@ -47,23 +44,27 @@ async def edit(name: str, data: bytes, environ: Mapping[str, str]) -> bytes:
 async def copy(text: str, environ: Mapping[str, str]) -> str:
     """Put the text on the clipboard; the name of the program that did it, "" where there is none."""
     for variable, program in CLIPBOARDS:
-        if (not variable or environ.get(variable)) and shutil.which(program[0]):
+        if variable and not environ.get(variable):
+            continue
+        try:
             process = await asyncio.create_subprocess_exec(
                 *program,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
             )
-            await process.communicate(text.encode("utf-8", "replace"))
-            if process.returncode == 0:
-                return program[0]
+        except OSError:
+            continue
+        await process.communicate(text.encode("utf-8", "replace"))
+        if process.returncode == 0:
+            return program[0]
     return ""
 
 
-async def _run(command: list[str]) -> int:
+async def _run(command: list[str], hint: str = "") -> int:
     with on_signal(signal.SIGINT, lambda: None):
         try:
             process = await asyncio.create_subprocess_exec(*command)
         except OSError as error:
-            raise UsageError(f"{command[0]} could not be started: {error.strerror}.") from None
+            raise UsageError(f"{command[0]} could not be started: {error.strerror}.", hint) from None
         return await process.wait()
