@@ -39,7 +39,7 @@ OWNERS = {
     "starlette": ("gateway",),
     "uvicorn": ("gateway",),
     "pathspec": ("workspace",),
-    "re2": ("tools",),
+    "re2": ("tools", "workspace/wildmatch.py"),
     "ctypes": ("workspace",),
     "subprocess": ("terminal/programs.py",),
     "shutil": (),

@@ -91,7 +91,9 @@ def reason(path: str) -> str:
 
 
 def is_never(component: str) -> bool:
-    """Whether one name alone is of class A. The hot question of a listing, so cheap for plain names."""
+    """Whether one name alone is of class A. A listing asks it of every entry, so plain names are answered at once."""
+    if component.isascii() and not name_rules.MAYBE_NEVER.search(component):
+        return False
     return _judge_component(component)[0] is NameClass.NEVER
 
 

@@ -22,6 +22,7 @@ Identity = tuple[int, int]  # device and inode
 
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY
+_BARE_REPOSITORY = ("HEAD", "objects")  # by these two git knows one, together with refs
 # File systems made by the kernel, by magic number: their files are not the user's, and a read can act or never end.
 _KERNEL_MADE = frozenset(
     {
@@ -170,6 +171,21 @@ class Root(_Closing):
             self._refuse(error, path)
         return parent
 
+    def in_bare_repository(self, path: str) -> bool:
+        """Whether a write to `path` goes into what git takes for a repository without a `.git`, and runs hooks from."""
+        parts = self._gate(path).split("/")
+        for depth, name in enumerate(parts):
+            try:
+                fd, _ = self._resolve(self.fd, "/".join(parts[:depth]) or ".", _DIRECTORY_FLAGS, False)
+            except OSError:
+                return False  # there is nothing yet below
+            try:
+                if all(needed == name or _exists(fd, needed) for needed in _BARE_REPOSITORY):
+                    return True
+            finally:
+                osfs.close(fd)
+        return False
+
     def _open_parent(self, tidy: str, create: bool) -> Parent:
         above = posixpath.dirname(tidy)
         with contextlib.suppress(FileNotFoundError):
@@ -266,6 +282,14 @@ def _choose_resolver(fd: int) -> Literal["openat2", "walk"]:
     except OSError:
         return "walk"
     return "openat2"
+
+
+def _exists(fd: int, name: str) -> bool:
+    try:
+        osfs.fstatat(fd, name)
+    except OSError:
+        return False
+    return True
 
 
 def _kernel_made(fd: int) -> bool:

@@ -1,0 +1,167 @@
+"""Listings against git itself, on random trees with random ignore files, and the limits of an ignore file."""
+
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gemcode.workspace.ignore import MAX_BYTES, MAX_PATTERNS, IgnoreFile, IgnoreStack
+from gemcode.workspace.listing import ListingLimits, list_files
+from gemcode.workspace.names import from_handle
+from gemcode.workspace.root import Root
+
+GIT = shutil.which("git")
+EVERYTHING = ListingLimits(entries=1_000_000, depth=60, seconds=60)
+NAMES = [
+    "a",
+    "b",
+    "ab",
+    "abc",
+    "foo",
+    "bar",
+    "foo.py",
+    "bar.py",
+    "a.b",
+    "x y",
+    "é",
+    "#x",
+    "!y",
+    "t ",
+    "[z]",
+    "q\\",
+    "A",
+    "-",
+    "a-b",
+    "1",
+]
+PIECES = [
+    *(
+        "a",
+        "b",
+        "foo",
+        "bar",
+        "*",
+        "**",
+        "?",
+        "*.py",
+        "a*",
+        "*b",
+        "fo?",
+        "x y",
+        "é",
+        "[ab]",
+        "[!a]*",
+        "[^a]*",
+        "[a-c]*",
+        "[]a]*",
+    ),
+    *(
+        "[[:alpha:]]*",
+        "[[:digit:]]",
+        "[[:upper:][:space:]]*",
+        "[[:nope:]]",
+        "[a",
+        "\\a",
+        "\\*",
+        "[\\]z]",
+        "\\[z\\]",
+        "q\\\\",
+        "\\",
+        "***",
+    ),
+    *(
+        "a**",
+        "**b",
+        "foo**",
+        "f**o",
+        "*o*o*",
+        "[a-]",
+        "[--a]",
+        "[!]",
+        "[/]",
+        "a[/]b",
+        "t\\ ",
+        "t ",
+        "[[:a]*",
+        "[:alpha:]",
+        "?*",
+        "a.b",
+        "-",
+    ),
+]
+
+
+def random_pattern(source: random.Random) -> str:
+    parts = [source.choice(PIECES) for _ in range(source.choice((1, 1, 1, 2, 2, 3)))]
+    text = source.choice(("", "", "", "/")) + "/".join(parts) + source.choice(("", "", "", "/"))
+    text = source.choice(("", "", "", "!")) + text
+    return text + source.choice(("", "", "", "", " ", "  ", "\t", "\\ ", "\r"))
+
+
+def random_ignore_file(source: random.Random) -> bytes:
+    lines = [random_pattern(source) for _ in range(source.randint(1, 7))]
+    lines += source.choices(
+        ["", "# a comment", "\\#x", "\\!y", "!", "/", "//", "!/", " ", "**/", "/**", "/*", "*/"], k=1
+    )
+    source.shuffle(lines)
+    return source.choice((b"", b"", b"\xef\xbb\xbf")) + "\n".join(lines).encode() + source.choice((b"", b"\n"))
+
+
+def make_random_tree(directory: Path, source: random.Random, depth: int = 0) -> None:
+    for name in source.sample(NAMES, source.randint(3, 7)):
+        child = directory / name
+        kind = source.random()
+        if kind < 0.4 and depth < 3:
+            child.mkdir()
+            make_random_tree(child, source, depth + 1)
+        elif kind < 0.5:
+            child.symlink_to(source.choice(("a", "../b", "/", "nowhere")))
+        else:
+            child.write_bytes(b"")
+    if source.random() < (0.9 if depth == 0 else 0.25):
+        (directory / ".gitignore").write_bytes(random_ignore_file(source))
+
+
+def listed_by_git(directory: Path) -> list[str]:
+    command = [GIT, "-c", "core.excludesFile=", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    result = subprocess.run(command, cwd=directory, capture_output=True, check=True)
+    return sorted(os.fsdecode(path) for path in result.stdout.split(b"\0") if path)
+
+
+def listed_by_us(root: Root) -> list[str]:
+    files = list_files(root, limits=EVERYTHING).files
+    return sorted(from_handle(path) if path.startswith("handle:") else path for path in files)
+
+
+def compare_one_tree(directory: Path, seed: int) -> None:
+    source = random.Random(seed)
+    make_random_tree(directory, source)
+    subprocess.run([GIT, "init", "-q"], cwd=directory, check=True)
+    if source.random() < 0.3:
+        (directory / ".git" / "info").mkdir(exist_ok=True)
+        (directory / ".git" / "info" / "exclude").write_bytes(random_ignore_file(source))
+    with Root.open(directory) as root:
+        assert listed_by_us(root) == listed_by_git(directory), f"seed {seed}"
+
+
+@pytest.mark.skipif(GIT is None, reason="git is not installed")
+@pytest.mark.parametrize("block", range(10))
+def test_a_listing_is_what_git_lists(tmp_path: Path, block: int) -> None:
+    for seed in range(block * 30, block * 30 + 30):
+        tree = tmp_path / str(seed)
+        tree.mkdir()
+        compare_one_tree(tree, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(GIT is None, reason="git is not installed")
+@pytest.mark.timeout(3600)
+def test_a_listing_is_what_git_lists_in_twenty_thousand_trees(tmp_path: Path) -> None:
+    for seed in range(1_000, 21_000):
+        tree = tmp_path / "tree"
+        tree.mkdir()
+        compare_one_tree(tree, seed)
+        shutil.rmtree(tree)
