@@ -107,16 +107,21 @@ def generation(name: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2] or 0)) if match else _NEWEST
 
 
+def price_on(info: ModelInfo, today: date, prompt: int = 0) -> Price:
+    """The price that applies to a prompt of so many tokens."""
+    return next(
+        price
+        for price in info.prices
+        if today <= price.until and (price.prompt_limit is None or prompt <= price.prompt_limit)
+    )
+
+
 def cost_usd(model: str, usage: Usage, today: date) -> float | None:
     """What these tokens cost; None when the price is not known. The prompt of one request picks the tier."""
     info = find(model)
     if info is None:
         return None
-    price = next(
-        price
-        for price in info.prices
-        if today <= price.until and (price.prompt_limit is None or usage.prompt <= price.prompt_limit)
-    )
+    price = price_on(info, today, usage.prompt)
     fresh = max(0, usage.prompt - usage.cached) + usage.tool_prompt
     millions = fresh * price.input + usage.cached * price.cached + (usage.output + usage.thought) * price.output
     return millions / 1_000_000

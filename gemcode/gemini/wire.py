@@ -43,7 +43,7 @@ def encode_request(request: ModelRequest) -> JsonObject:
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.tools:
-        body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in request.tools]}]
+        body["tools"] = [{"functionDeclarations": [encode_declaration(tool) for tool in request.tools]}]
         body["toolConfig"] = {"functionCallingConfig": _calling_config(request)}
     if config := _generation_config(request.generation, request.model):
         body["generationConfig"] = config
@@ -80,7 +80,8 @@ def _unsigned_parts(message: ModelMessage) -> Iterator[ModelPart]:
             yield replace(part, signature=signature, raw=raw)
 
 
-def _declaration(tool: ToolDeclaration) -> JsonObject:
+def encode_declaration(tool: ToolDeclaration) -> JsonObject:
+    """What the model is told about one tool."""
     declaration: JsonObject = {"name": tool.name, "description": tool.description}
     if tool.schema:
         declaration["parametersJsonSchema"] = tool.schema
