@@ -20,6 +20,7 @@ from gemcode.tools.bounds import MAXIMA, Bounds
 DEFAULT_MODEL = "gemini-3.8-flash"
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")  # in the order of the official SDK
 PROJECT_FILE = ".gemcode.toml"
+MOST_PROJECT_TEXT = 64 * 1024  # bytes of a project's own settings or instructions that are looked at
 
 
 class Secret:
@@ -76,6 +77,8 @@ _USER_KEYS: Mapping[str, type | tuple[type, ...]] = {
     "timeout": (int, float),
     "read_timeout": (int, float),
 }
+
+_LIMITS = frozenset(item.name for item in fields(Bounds))
 
 
 def homes(environment: Mapping[str, str]) -> tuple[Path, Path]:
@@ -140,30 +143,24 @@ def _with_environment(settings: Settings, environment: Mapping[str, str]) -> Set
     return replace(settings, **changes)
 
 
-def tightened(settings: Settings, text: str, known_models: frozenset[str], *, model_given: bool) -> Settings:
-    """The settings with the project's own file, which may choose a known model and lower limits. The rest is named
-    in a warning and ignored: a repository does not configure the safety of the person who opens it."""
+def tightened(settings: Settings, text: str) -> Settings:
+    """The settings with the project's own file, which may lower limits and nothing else. The rest is named in a
+    warning and ignored: a repository does not configure the safety or the bill of the person who opens it."""
     try:
         values = _parse(text, PROJECT_FILE)
     except UsageError as error:
         return replace(settings, warnings=(*settings.warnings, f"{error.message} It is ignored."))
-    warnings = list(settings.warnings)
-    model, bounds = settings.model, settings.bounds
+    warnings, bounds = list(settings.warnings), settings.bounds
     limits = values.pop("limits", {})
-    for name, value in values.items():
-        if name == "model" and value in known_models:
-            model = model if model_given else value
+    warnings += [f"{PROJECT_FILE} sets {name!r}: a project can't decide that. It is ignored." for name in values]
+    for name, value in limits.items() if isinstance(limits, dict) else ():
+        current = getattr(bounds, name, None) if name in _LIMITS else None
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if current is not None and number and 0 < value <= current:
+            bounds = replace(bounds, **{name: type(current)(value)})
         else:
-            warnings.append(f"{PROJECT_FILE} sets {name!r}: a project can't decide that. It is ignored.")
-    if isinstance(limits, dict):
-        for name, value in limits.items():
-            current = getattr(bounds, name, None)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if current is not None and number and 0 < value <= current:
-                bounds = replace(bounds, **{name: type(current)(value)})
-            else:
-                warnings.append(f"{PROJECT_FILE} sets limit {name!r}: a project may only lower known limits. Ignored.")
-    return replace(settings, model=model, bounds=bounds, warnings=tuple(warnings))
+            warnings.append(f"{PROJECT_FILE} sets limit {name!r}: a project may only lower known limits. Ignored.")
+    return replace(settings, bounds=bounds, warnings=tuple(warnings))
 
 
 def check_base_url(url: str, source: str) -> None:
@@ -218,10 +215,9 @@ def _check_type(source: str, name: str, value: object, wanted: type | tuple[type
 def _bounded(bounds: Bounds, limits: object, source: str) -> Bounds:
     if not isinstance(limits, dict):
         raise UsageError(f"{source}: [limits] is not a table.", "See docs/configuration.md.")
-    names = {item.name for item in fields(Bounds)}
     for name, value in limits.items():
-        if name not in names:
-            raise UsageError(f"{source}: unknown limit {name!r}.", f"Known ones: {', '.join(sorted(names))}.")
+        if name not in _LIMITS:
+            raise UsageError(f"{source}: unknown limit {name!r}.", f"Known ones: {', '.join(sorted(_LIMITS))}.")
         _check_type(source, name, value, (int, float))
         most = getattr(MAXIMA, name)
         if not 0 < value <= most:

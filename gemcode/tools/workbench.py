@@ -1,17 +1,24 @@
 """What every tool works on: the project's root, its backups, what the model has seen of it, and the limits."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gemcode.agent.policy import Sensitivity
 from gemcode.tools.bounds import Bounds
+from gemcode.tools.known import KnownVersions
 from gemcode.workspace import names
+from gemcode.workspace.listing import ListingLimits
 from gemcode.workspace.root import Root
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Workbench:
     root: Root
-    bounds: Bounds = field(default_factory=Bounds)
+    known: KnownVersions
+    bounds: Bounds = Bounds()
+
+    def listing_limits(self) -> ListingLimits:
+        bounds = self.bounds
+        return ListingLimits(entries=bounds.list_entries, depth=bounds.list_depth, seconds=bounds.list_seconds)
 
 
 _SENSITIVITY = {

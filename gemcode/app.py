@@ -1,0 +1,199 @@
+"""The composition root: the one place that knows every concrete class. No globals; heavy imports inside functions."""
+
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from gemcode import __version__, config
+from gemcode.agent.context import cap_instructions, system_instruction
+from gemcode.agent.errors import ToolError, UsageError
+from gemcode.agent.events import Event, Outcome, Sink, TurnFinished
+from gemcode.agent.loop import Agent, Persona, TurnLimits
+from gemcode.agent.messages import Generation
+from gemcode.agent.model import Model
+from gemcode.agent.policy import Mode
+from gemcode.agent.registry import Limits, ToolRegistry
+from gemcode.agent.tool import Approver
+from gemcode.audit import Audit
+from gemcode.config import Settings
+from gemcode.gemini import catalog
+from gemcode.terminal.headless import OutputFormat, Reporter, open_reporter
+from gemcode.terminal.look import choose_look, terminal_size
+from gemcode.terminal.tty import is_terminal
+from gemcode.terminal.view import About
+from gemcode.tools import build_tools
+from gemcode.tools.known import KnownVersions
+from gemcode.tools.workbench import Workbench
+from gemcode.workspace.root import Root
+from gemcode.workspace.store import Store
+
+INSTRUCTION_FILES = ("AGENTS.md", "GEMINI.md")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user gave on the command line. None and "" mean: not given."""
+
+    project: Path = Path()
+    flags: Mapping[str, Any] | None = None  # of Settings, by field name
+    output: OutputFormat = OutputFormat.TEXT
+    verbose: bool = False
+    no_color: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One open project with everything that belongs to it."""
+
+    settings: Settings
+    session_id: str
+    root: Root
+    store: Store
+    bench: Workbench
+    registry: ToolRegistry
+    audit_directory: Path
+    instructions: str
+    notices: tuple[str, ...]
+
+
+def load_settings(options: Options) -> Settings:
+    return config.load(options.project, os.environ, options.flags or {})
+
+
+@contextlib.contextmanager
+def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
+    """Open the project by its directory fd, recover what a crash left behind, and close everything at the end."""
+    try:
+        root = Root.open(settings.project)
+    except ToolError as error:
+        raise UsageError(error.message, "Name a directory with -C, or change into one.") from None
+    with contextlib.closing(root):
+        settings = _with_project_file(settings, root)
+        try:
+            store = Store.open(settings.state_home, root, session_id)
+        except (ToolError, OSError) as error:
+            raise UsageError(f"The state directory can't be used: {error}", "See: gemcode doctor") from None
+        with contextlib.closing(store):
+            bench = Workbench(root, store, KnownVersions(), settings.bounds)
+            bounds = settings.bounds
+            limits = Limits(bounds.call_seconds, bounds.calls_per_turn, bounds.writes_per_turn)
+            audit_directory = store.directory / "audit"
+            registry = ToolRegistry(build_tools(bench), Audit(audit_directory, session_id), limits, strict=settings.strict_arguments)
+            instructions, notices = _instructions(root)
+            notices = (*settings.warnings, *store.notices, *notices)
+            yield Project(
+                settings, session_id, root, store, bench, registry, audit_directory, instructions, notices
+            )
+
+
+def _with_project_file(settings: Settings, root: Root) -> Settings:
+    text = _read_text(root, config.PROJECT_FILE, internal=True)
+    return settings if text is None else config.tightened(settings, text)
+
+
+def _instructions(root: Root) -> tuple[str, tuple[str, ...]]:
+    for name in INSTRUCTION_FILES:
+        text = _read_text(root, name)
+        if text:
+            text, cut = cap_instructions(text)
+            return text, ((f"{name} is long: only its first 16 KiB are passed on.",) if cut else ())
+    return "", ()
+
+
+def _read_text(root: Root, name: str, *, internal: bool = False) -> str | None:
+    try:
+        with root.open_file(name, internal=internal) as file:
+            return file.read(config.MOST_PROJECT_TEXT).decode("utf-8", "replace")
+    except ToolError:
+        return None
+
+
+def make_model(settings: Settings, trace: Callable[[str], None] | None = None) -> Model:
+    from gemcode.gemini.client import GeminiModel
+    from gemcode.gemini.persistent import PersistentModel
+    from gemcode.gemini.settings import GeminiSettings
+
+    key = config.require_key(settings)
+    return PersistentModel(
+        GeminiModel(
+            GeminiSettings(
+                key.reveal(), settings.base_url or None, read_timeout=settings.read_timeout, trace=trace
+            )
+        )
+    )
+
+
+def make_agent(project: Project, model: Model, approve: Approver, mode: Mode) -> Agent:
+    settings = project.settings
+    if settings.max_cost is not None and catalog.find(settings.model) is None:
+        raise UsageError(
+            f"--max-cost can't be kept: the price of {settings.model} is not known.", "Leave it out, or use a model of: gemcode models"
+        )
+    persona = Persona(
+        model=settings.model,
+        system=lambda mode: system_instruction(mode, project.instructions),
+        generation=Generation(thinking_level=settings.thinking_level or None),
+        price=lambda usage: catalog.cost_usd(settings.model, usage, date.today()),
+    )
+    agent = Agent(
+        model, project.registry, persona, approve, TurnLimits(settings.max_steps, settings.timeout, settings.max_cost)
+    )
+    agent.mode = mode
+    return agent
+
+
+def make_reporter(options: Options, model: str, session_id: str) -> Reporter:
+    """Where the events of a one-shot command go."""
+    look = choose_look(
+        os.environ,
+        terminal=is_terminal(2),
+        encoding=sys.stderr.encoding if sys.stderr else None,
+        size=terminal_size(2),
+        no_color=options.no_color,
+    )
+    about = About(__version__, model, session_id=session_id)
+    return open_reporter(options.output, about, look, terminal=is_terminal(1), verbose=options.verbose)
+
+
+def remembering(sink: Sink, outcomes: list[Outcome]) -> Sink:
+    """A sink that also keeps the outcome: a cancelled turn has one, but no return value."""
+
+    def emit(event: Event) -> None:
+        if isinstance(event, TurnFinished):
+            outcomes.append(event.outcome)
+        sink(event)
+
+    return emit
+
+
+def endpoint_notice(settings: Settings) -> tuple[str, ...]:
+    """Said at start when the key goes anywhere but to Google."""
+    return (f"endpoint: {settings.base_url} (from {settings.base_url_source})",) if settings.base_url else ()
+
+
+def about(settings: Settings, session_id: str, notices: tuple[str, ...] = ()) -> About:
+    return About(
+        version=__version__,
+        model=settings.model,
+        project=_short(settings.project),
+        key=f"{settings.key_source} {settings.key}" if settings.key else "",
+        session_id=session_id,
+        warnings=(*endpoint_notice(settings), *notices),
+    )
+
+
+def _short(path: Path) -> str:
+    text = os.path.abspath(path)
+    home = os.path.expanduser("~")
+    return "~" + text[len(home) :] if text == home or text.startswith(home + os.sep) else text
+
+
+def new_session_id() -> str:
+    alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "".join(secrets.choice(alphabet) for _ in range(6))

@@ -1,0 +1,125 @@
+"""`gemcode ask`: one prompt, one answer on stdout, everything else on stderr. Never asks without a terminal."""
+
+import asyncio
+import os
+import select
+import signal
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gemcode import app
+from gemcode.agent.errors import ExitCode, GemcodeError, UsageError
+from gemcode.agent.events import Notice, Outcome, Status
+from gemcode.agent.loop import Agent
+from gemcode.agent.messages import ChoiceMode, Text, ToolChoice, UserMessage
+from gemcode.agent.policy import Mode
+from gemcode.agent.tool import Approver, decline_unasked
+from gemcode.config import DEFAULT_MODEL
+from gemcode.terminal.headless import OutputFormat, Reporter
+from gemcode.terminal.safe import StdoutClosed, write_stderr
+from gemcode.terminal.tty import input_descriptor, is_terminal, on_signal
+from gemcode.tools import mentions
+
+MOST_INPUT = 8 * 1024 * 1024
+PATIENCE = 2.0  # seconds of silence on stdin before we say what we wait for
+
+
+def run(options: app.Options, words: Sequence[str], choice_text: str = "auto") -> int:
+    """The exit code. The reporter prints the outcome once, also when it never came to a request."""
+    session_id = app.new_session_id()
+    model = (options.flags or {}).get("model") or os.environ.get("GEMCODE_MODEL") or DEFAULT_MODEL
+    reporter = app.make_reporter(options, str(model), session_id)
+    try:
+        outcome = _answer(options, words, choice_text, session_id, reporter)
+    except GemcodeError as error:
+        outcome = Outcome(Status.of_exit_code(error.exit_code), error=error)
+        reporter.finish(outcome)
+    except KeyboardInterrupt:
+        outcome = Outcome(Status.INTERRUPTED, error=GemcodeError("Interrupted."))
+        reporter.finish(outcome)
+    except StdoutClosed:
+        return ExitCode.STDOUT_CLOSED
+    return outcome.status.exit_code
+
+
+def _answer(
+    options: app.Options, words: Sequence[str], choice_text: str, session_id: str, reporter: Reporter
+) -> Outcome:
+    settings = app.load_settings(options)
+    with app.open_project(settings, session_id) as project:
+        choice = parse_choice(choice_text, project)
+        model = app.make_model(project.settings, write_stderr if options.verbose else None)
+        prompt = read_prompt(words, project)
+        interactive = options.output is OutputFormat.TEXT and is_terminal(input_descriptor()) and is_terminal(2)
+        mode = settings.approve or (Mode.ASK if interactive else Mode.NONE)
+        agent = app.make_agent(project, model, _approver(interactive, options), mode)
+        for notice in (*project.notices, *app.endpoint_notice(settings)):
+            reporter(Notice(notice, warning=True))
+        return asyncio.run(run_turn(agent, prompt, reporter, choice))
+
+
+def _approver(interactive: bool, options: app.Options) -> Approver:
+    return app.terminal_approver(options) if interactive else decline_unasked
+
+
+async def run_turn(agent: Agent, prompt: UserMessage, reporter: Reporter, choice: ToolChoice) -> Outcome:
+    """One turn that Ctrl-C and SIGTERM cancel at once."""
+    outcomes: list[Outcome] = []
+    turn = asyncio.ensure_future(agent.run(prompt, app.remembering(reporter, outcomes), choice))
+    with on_signal(signal.SIGINT, turn.cancel), on_signal(signal.SIGTERM, turn.cancel):
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            return outcomes[-1] if outcomes else Outcome(Status.INTERRUPTED)
+
+
+def parse_choice(text: str, project: app.Project) -> ToolChoice:
+    """auto, required, none, or the name of one tool."""
+    if text in tuple(ChoiceMode):
+        return ToolChoice(ChoiceMode(text))
+    names = [tool.name for tool in project.registry.declarations(Mode.ASK)]
+    if text not in names:
+        raise UsageError(f"{text!r} is not a tool choice.", f"Use auto, required, none, or one of: {', '.join(names)}.")
+    return ToolChoice(ChoiceMode.REQUIRED, (text,))
+
+
+def read_prompt(words: Sequence[str], project: app.Project) -> UserMessage:
+    """The words of the command line, with their @mentions, and what was piped in. `-` alone: stdin is the prompt."""
+    typed = " ".join(words).strip()
+    piped = read_stdin()
+    if typed == "-":
+        typed, piped = piped.strip(), ""
+        if typed:
+            return UserMessage.of(typed)
+    if not typed and not piped.strip():
+        raise UsageError("The prompt is empty.", 'Say what you want: gemcode ask "explain this project"')
+    message = mentions.expand(typed, project.bench) if typed else UserMessage(())
+    if piped.strip():
+        message = replace(message, parts=(*message.parts, Text(f"\n\nFrom stdin:\n```\n{piped}\n```")))
+    return message
+
+
+def read_stdin() -> str:
+    """What is piped or redirected into us; nothing from a terminal, a closed stdin or the null device."""
+    descriptor = input_descriptor()
+    if descriptor < 0 or is_terminal(descriptor):
+        return ""
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            ready, _, _ = select.select([descriptor], [], [], PATIENCE)
+            if not ready:
+                write_stderr("· reading stdin until it ends; close it with < /dev/null if nothing comes\n")
+        elif not stat.S_ISREG(mode):
+            return ""
+        with os.fdopen(os.dup(descriptor), "rb") as stream:
+            data = stream.read(MOST_INPUT + 1)
+    except OSError as error:
+        raise UsageError(f"stdin can't be read: {error.strerror}.", "Redirect it from a file or /dev/null.") from None
+    if len(data) > MOST_INPUT:
+        raise UsageError(f"stdin is larger than {MOST_INPUT} bytes.", "Send less of it, or name a file with @path.")
+    if b"\0" in data:
+        raise UsageError("stdin is not text.", "Send text, or name a file with @path.")
+    return data.decode("utf-8", "replace")
+

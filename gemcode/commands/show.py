@@ -1,0 +1,58 @@
+"""`gemcode tools` and `gemcode models`: what the model gets, and what there is to choose from. No request is made."""
+
+import json
+from datetime import date
+
+from gemcode import app
+from gemcode.agent.policy import Mode
+from gemcode.gemini import catalog
+from gemcode.gemini.wire import encode_declaration
+from gemcode.terminal.safe import escape, write_stdout
+
+
+def tools(options: app.Options, *, as_json: bool) -> int:
+    """The declarations, exactly as they are sent, or a line for each."""
+    settings = app.load_settings(options)
+    with app.open_project(settings, app.new_session_id()) as project:
+        declarations = project.registry.declarations(settings.approve or Mode.ASK)
+    if as_json:
+        write_stdout(json.dumps([encode_declaration(item) for item in declarations], indent=2) + "\n")
+        return 0
+    for declaration in declarations:
+        arguments = ", ".join(declaration.schema.get("properties", {}))
+        write_stdout(f"{declaration.name:13} {declaration.description}\n{'':13} arguments: {arguments}\n")
+    return 0
+
+
+def models(options: app.Options, *, as_json: bool) -> int:
+    settings = app.load_settings(options)
+    today = date.today()
+    if as_json:
+        rows = [_as_json(model, settings.model, today) for model in catalog.MODELS]
+        write_stdout(json.dumps({"as_of": catalog.AS_OF.isoformat(), "models": rows}, indent=2) + "\n")
+        return 0
+    write_stdout(f"  {'model':34} {'in / out / cached':>20}  thinking\n")
+    for model in catalog.MODELS:
+        price = catalog.price_on(model, today)
+        mark = "*" if model.name == settings.model else " "
+        cost = f"{price.input:.2f} / {price.output:.2f} / {price.cached:.3g}"
+        levels = " ".join(f"[{level}]" if level == model.default_level else level for level in model.thinking_levels)
+        write_stdout(f"{mark} {model.name:34} {cost:>20}  {levels or 'budget'}\n")
+    if catalog.find(settings.model) is None:
+        write_stdout(f"* {escape(settings.model, single_line=True)} (not in this list: tokens are shown without USD)\n")
+    write_stdout(f"USD per million tokens as of {catalog.AS_OF}; output includes thinking. * active, [default level].\n")
+    return 0
+
+
+def _as_json(model: catalog.ModelInfo, active: str, today: date) -> dict[str, object]:
+    price = catalog.price_on(model, today)
+    return {
+        "name": model.name,
+        "active": model.name == active,
+        "input_limit": model.input_limit,
+        "output_limit": model.output_limit,
+        "thinking_levels": list(model.thinking_levels),
+        "default_level": model.default_level or None,
+        "usd_per_million": {"input": price.input, "output": price.output, "cached": price.cached},
+        "note": model.note,
+    }

@@ -1,0 +1,71 @@
+"""@path in a prompt: the file's content, or a directory's listing, goes along with it. A missing one is an error."""
+
+import difflib
+import re
+from typing import Any
+
+from gemcode.agent.errors import ToolError, UsageError
+from gemcode.agent.messages import Blob, Text, UserMessage, UserPart
+from gemcode.agent.tool import SecretRead
+from gemcode.tools.list_files import ListFilesArguments, list_files
+from gemcode.tools.read_file import ReadFileArguments, read_file
+from gemcode.tools.workbench import Workbench
+from gemcode.workspace import listing
+
+_MENTION = re.compile(r'(?<![^\s(\["\'`])@(?:"([^"\n]+)"|([^\s"\'`]+))')
+_ESCAPED = re.compile(r"(?<!\S)\\@")
+_TRAILING = ".,;:!?)]}>"
+_MEDIA = {"PNG image": "image/png", "JPEG image": "image/jpeg", "PDF document": "application/pdf"}
+
+
+def expand(prompt: str, bench: Workbench) -> UserMessage:
+    """The message for a prompt. Raises UsageError for a mention that can't be read. `\\@name` stays a plain word."""
+    attached: dict[str, UserPart] = {}
+    for match in _MENTION.finditer(prompt):
+        path = match[1] or match[2]
+        if path in attached:
+            continue
+        try:
+            attached[path] = _attachment(path, bench)
+        except ToolError as error:
+            shorter = path.rstrip(_TRAILING)
+            if error.kind != "not_found" or not shorter or shorter == path:
+                raise _explain(path, error, bench) from None
+            try:
+                attached[shorter] = _attachment(shorter, bench)
+            except ToolError as second:
+                raise _explain(shorter, second, bench) from None
+    return UserMessage((Text(_ESCAPED.sub("@", prompt)), *attached.values()))
+
+
+def _attachment(path: str, bench: Workbench) -> UserPart:
+    """The user named the file, so no question is asked, also for one that may hold secrets."""
+    try:
+        value: Any = read_file(bench).run(ReadFileArguments(path=path), SecretRead(path, "named in the prompt")).value
+    except ToolError as error:
+        if error.kind not in ("is_a_directory", "invalid_path") or (
+            error.kind == "invalid_path" and path[-1:] not in "/."
+        ):
+            raise
+        value = list_files(bench).run(ListFilesArguments(path=path), None).value
+        more = "\n(and more)" if "more" in value else ""
+        return Text(f"\n\nFiles in {path}:\n" + "\n".join(value["files"]) + more)
+    if "binary" in value:
+        if value["binary"] not in _MEDIA:
+            raise ToolError("binary", f"{path} is binary ({value['binary']}, {value['size']} bytes).")
+        with bench.root.open_file(path) as file:
+            return Blob(_MEDIA[value["binary"]], file.read(bench.bounds.read_bytes))
+    lines = f"lines {value['first_line']}-{value['last_line']} of {value['total_lines']}"
+    return Text(f"\n\n{path} ({lines}):\n```\n{value['content']}```")
+
+
+def _explain(path: str, error: ToolError, bench: Workbench) -> UsageError:
+    if error.kind != "not_found":
+        return UsageError(f"@{path}: {error.message}", "Name another file, or write \\@ for a plain @.")
+    files = listing.list_files(bench.root, limits=bench.listing_limits()).files
+    by_name = {name.rsplit("/", 1)[-1]: name for name in files}
+    close = difflib.get_close_matches(path, files, n=1) or [
+        by_name[name] for name in difflib.get_close_matches(path.rsplit("/", 1)[-1], by_name, n=1)
+    ]
+    hint = f"Did you mean @{close[0]}?" if close else "Write \\@ for a plain @."
+    return UsageError(f"@{path} does not exist.", hint)
