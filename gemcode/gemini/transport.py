@@ -116,12 +116,15 @@ class Session:
     def __init__(self, settings: GeminiSettings) -> None:
         logging.getLogger("google_genai").addHandler(logging.NullHandler())  # else its warnings land on stderr
         self.loop = asyncio.get_running_loop()
+        base_url = settings.base_url or DEFAULT_BASE_URL
+        with _network_failures():
+            httpx2.URL(base_url)  # the SDK would fail on it in its own way
         self._http = RawClient(settings)
         self._client = genai.Client(
             api_key=settings.api_key,
             vertexai=False,  # whatever the environment says
             http_options=types.HttpOptions(
-                base_url=settings.base_url or DEFAULT_BASE_URL,
+                base_url=base_url,
                 api_version=settings.api_version,
                 httpx_client=_no_sync_client(),
                 httpx_async_client=self._http,

@@ -56,7 +56,9 @@ def with_payload(part: dict[str, object]) -> dict[str, object]:
 
 def assert_results_pair(contents: list[dict[str, list[dict[str, dict[str, object]]]]]) -> None:
     called = [part["functionCall"] for content in contents for part in content["parts"] if "functionCall" in part]
-    given = [part["functionResponse"] for content in contents for part in content["parts"] if "functionResponse" in part]
+    given = [
+        part["functionResponse"] for content in contents for part in content["parts"] if "functionResponse" in part
+    ]
     assert [(call.get("id"), call["name"]) for call in called] == [(item.get("id"), item["name"]) for item in given]
 
 
