@@ -53,7 +53,7 @@ def encode_request(request: ModelRequest) -> JsonObject:
 
 def dump_body(body: JsonObject) -> bytes:
     """The bytes to send. Half a surrogate pair (from a file name that is no UTF-8, say) becomes a question mark."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def without_signatures(request: ModelRequest) -> ModelRequest:
