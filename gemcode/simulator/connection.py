@@ -87,6 +87,10 @@ class Connection:
         await asyncio.sleep(_SETTLE_SECONDS)
         raw = self._writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.abort()
+
+    def abort(self) -> None:
+        """Closes at once and throws away what the peer has not taken."""
         self._writer.transport.abort()
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ with running_simulator(scenario) as simulator: …        from plain code, in a 
 import asyncio
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -59,8 +60,7 @@ class Simulator:
         self._service = Service(brain, settings)
         self._host = host
         self._port = port
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._open: dict[asyncio.Task[None], socket.socket] = {}
         self.requests: list[RecordedRequest] = []
         self.violations: list[Violation] = []
 
@@ -70,33 +70,39 @@ class Simulator:
         return f"http://{self._host}:{self._port}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, self._host, self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
+        self._listener = socket.create_server((self._host, self._port))
+        self._listener.setblocking(False)
+        self._port = self._listener.getsockname()[1]
+        self._accepting = asyncio.create_task(self._accept())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._server is None:
-            return
-        self._server.close()
-        tasks = list(self._tasks)
-        for task in tasks:
+        self._accepting.cancel()
+        await asyncio.gather(self._accepting, return_exceptions=True)
+        self._listener.close()
+        sockets = dict(self._open)
+        for task in sockets:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        await asyncio.gather(*sockets, return_exceptions=True)
+        for raw in sockets.values():  # a task that was cancelled before it began has closed nothing
+            raw.close()
 
     async def serve_forever(self) -> None:
         """Runs until cancelled; for a command that has nothing else to do."""
         async with self:
             await asyncio.Event().wait()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._converse(Connection(reader, writer)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _accept(self) -> None:
+        while True:
+            raw, _ = await asyncio.get_running_loop().sock_accept(self._listener)
+            task = asyncio.create_task(self._converse(raw))
+            self._open[task] = raw
+            task.add_done_callback(self._open.pop)
 
-    async def _converse(self, connection: Connection) -> None:
+    async def _converse(self, raw: socket.socket) -> None:
+        connection = Connection(*await asyncio.open_connection(sock=raw))
         try:
             while (incoming := await connection.next_request()) is not None:
                 await self._serve(connection, incoming)
@@ -104,6 +110,9 @@ class Simulator:
                     break
         except (ConnectionError, h11.ProtocolError):
             pass  # a client that leaves or speaks no HTTP ends its own connection only
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
         finally:
             await connection.close()
 
@@ -116,6 +125,7 @@ class Simulator:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done() or isinstance(work.exception(), ConnectionError):
                 request.disconnected.set()
+                connection.abort()  # what was not sent yet has no reader
             else:
                 work.result()
                 request.finished.set()

@@ -212,7 +212,8 @@ def _http_error(reply: Reply, request: RecordedRequest) -> HttpError:
 
 
 def _request_key(body: Mapping[str, Any]) -> str:
-    return canonical_json({key: value for key, value in body.items() if key != "continuation_token"})
+    """The request without its token; an empty message is the same as none (the official client adds one)."""
+    return canonical_json({key: value for key, value in body.items() if value and key != "continuation_token"})
 
 
 def _split(reply: Reply, size: int) -> tuple[Reply, Reply | None]:
