@@ -80,7 +80,7 @@ def comparable(parts: list[dict[str, Any]]) -> list[Any]:
         part = dict(part)
         if isinstance(signature := part.get("thoughtSignature"), str):
             part["thoughtSignature"] = decoded(signature)
-        if not part or part.keys() == {"text"} and not part["text"]:
+        if not part or (part.keys() == {"text"} and not part["text"]):
             continue
         plain = part.keys() <= {"text", "thought"} and "text" in part
         if plain and result and result[-1].keys() == part.keys() and result[-1].get("thought") == part.get("thought"):

@@ -1,3 +1,4 @@
+import itertools
 from typing import Any
 
 import pytest
@@ -178,7 +179,7 @@ def test_an_event_without_usage_keeps_the_last_total() -> None:
 def test_however_the_events_are_cut_the_same_is_sent_back(parts: list[dict[str, Any]], data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(parts)), max_size=4)))
     edges = [0, *cuts, len(parts)]
-    chunks = [event(*parts[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+    chunks = [event(*parts[start:end]) for start, end in itertools.pairwise(edges)]
     reply = decode(*chunks, event({"text": "."}, finishReason="STOP"))
     contents = wire.encode_request(ModelRequest("gemini-3.8-flash", answered(reply.message)))["contents"]
     sent = next(content for content in contents if content["role"] == "model")["parts"]

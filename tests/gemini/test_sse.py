@@ -1,3 +1,4 @@
+import itertools
 import json
 from typing import Any
 
@@ -13,7 +14,7 @@ def read(data: bytes, cuts: list[int] | None = None) -> list[Any]:
     reader = EventReader()
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts or ()), len(data)]
     found: list[Any] = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         found += reader.feed(data[start:end])
     return found + reader.close()
 

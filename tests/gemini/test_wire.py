@@ -1,4 +1,5 @@
 import base64
+import itertools
 import json
 from typing import Any
 
@@ -227,8 +228,10 @@ def test_half_a_surrogate_pair_does_not_stop_the_request() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner), max_leaves=5
-)  # fmt: skip
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
 signatures = st.binary(min_size=1, max_size=8).map(lambda data: base64.b64encode(data).decode())
 payloads = st.one_of(
     st.builds(lambda text: {"text": text}, st.text(max_size=8)),
@@ -289,5 +292,5 @@ def test_a_longer_conversation_begins_with_the_bytes_of_the_shorter_one(steps: l
         for length in range(0, len(history) + 1, 2)
     ]
     last_question = len(b'{"role":"user","parts":[{"text":"x"}]}]}')
-    for shorter, longer in zip(bodies, bodies[1:], strict=False):
+    for shorter, longer in itertools.pairwise(bodies):
         assert longer.startswith(shorter[:-last_question])
