@@ -28,8 +28,8 @@ from gemcode.terminal.look import choose_look, terminal_size
 from gemcode.terminal.tty import is_terminal
 from gemcode.terminal.view import About
 from gemcode.tools import build_tools
-from gemcode.tools.known import KnownVersions
 from gemcode.tools.workbench import Workbench
+from gemcode.workspace.known import KnownVersions
 from gemcode.workspace.root import Root
 from gemcode.workspace.store import Store
 
@@ -84,12 +84,12 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
             bounds = settings.bounds
             limits = Limits(bounds.call_seconds, bounds.calls_per_turn, bounds.writes_per_turn)
             audit_directory = store.directory / "audit"
-            registry = ToolRegistry(build_tools(bench), Audit(audit_directory, session_id), limits, strict=settings.strict_arguments)
+            registry = ToolRegistry(
+                build_tools(bench), Audit(audit_directory, session_id), limits, strict=settings.strict_arguments
+            )
             instructions, notices = _instructions(root)
             notices = (*settings.warnings, *store.notices, *notices)
-            yield Project(
-                settings, session_id, root, store, bench, registry, audit_directory, instructions, notices
-            )
+            yield Project(settings, session_id, root, store, bench, registry, audit_directory, instructions, notices)
 
 
 def _with_project_file(settings: Settings, root: Root) -> Settings:
@@ -122,9 +122,7 @@ def make_model(settings: Settings, trace: Callable[[str], None] | None = None) -
     key = config.require_key(settings)
     return PersistentModel(
         GeminiModel(
-            GeminiSettings(
-                key.reveal(), settings.base_url or None, read_timeout=settings.read_timeout, trace=trace
-            )
+            GeminiSettings(key.reveal(), settings.base_url or None, read_timeout=settings.read_timeout, trace=trace)
         )
     )
 
@@ -133,19 +131,37 @@ def make_agent(project: Project, model: Model, approve: Approver, mode: Mode) ->
     settings = project.settings
     if settings.max_cost is not None and catalog.find(settings.model) is None:
         raise UsageError(
-            f"--max-cost can't be kept: the price of {settings.model} is not known.", "Leave it out, or use a model of: gemcode models"
+            f"--max-cost can't be kept: the price of {settings.model} is not known.",
+            "Leave it out, or use a model of: gemcode models",
         )
-    persona = Persona(
-        model=settings.model,
-        system=lambda mode: system_instruction(mode, project.instructions),
-        generation=Generation(thinking_level=settings.thinking_level or None),
-        price=lambda usage: catalog.cost_usd(settings.model, usage, date.today()),
-    )
-    agent = Agent(
-        model, project.registry, persona, approve, TurnLimits(settings.max_steps, settings.timeout, settings.max_cost)
-    )
+    limits = TurnLimits(settings.max_steps, settings.timeout, settings.max_cost)
+    agent = Agent(model, project.registry, persona(project, settings.model), approve, limits)
     agent.mode = mode
     return agent
+
+
+def persona(project: Project, model: str) -> Persona:
+    """Who answers: the model, what it is told, and what it costs."""
+    return Persona(
+        model=model,
+        system=lambda mode: system_instruction(mode, project.instructions),
+        generation=Generation(thinking_level=project.settings.thinking_level or None),
+        price=lambda usage: catalog.cost_usd(model, usage, date.today()),
+    )
+
+
+def preload() -> None:
+    """The slow imports, for a thread behind the prompt."""
+    from gemcode.gemini import client
+
+    client.preload()
+
+
+def terminal_approver(options: Options) -> Approver:
+    """Somebody who asks the person at the terminal."""
+    from gemcode.terminal.repl import open_approval
+
+    return open_approval(os.environ, sys.stdout.encoding, no_color=options.no_color)
 
 
 def make_reporter(options: Options, model: str, session_id: str) -> Reporter:

@@ -42,8 +42,12 @@ YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Same as --approve 
 ReadOnlyOption = Annotated[bool, typer.Option("--read-only", help="Same as --approve none.")]
 OutputOption = Annotated[OutputFormat, typer.Option("-o", "--output-format", help="What goes to stdout.")]
 StepsOption = Annotated[int | None, typer.Option("--max-steps", min=1, metavar="N", help="Stop after N model answers.")]
-CostOption = Annotated[float | None, typer.Option("--max-cost", min=0.0, metavar="USD", help="Stop when this much is spent.")]
-TimeOption = Annotated[float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Time for the whole turn.")]
+CostOption = Annotated[
+    float | None, typer.Option("--max-cost", min=0.0, metavar="USD", help="Stop when this much is spent.")
+]
+TimeOption = Annotated[
+    float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Time for the whole turn.")
+]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Details of requests and errors, on stderr.")]
 ColorOption = Annotated[bool, typer.Option("--no-color", help="No colours.")]
 YesAnswer = Annotated[bool, typer.Option("-y", "--yes", help="Do it without asking.")]

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import platformdirs
 
+from gemcode.agent.bounds import MAXIMA, Bounds
 from gemcode.agent.errors import UsageError
 from gemcode.agent.policy import Mode
-from gemcode.tools.bounds import MAXIMA, Bounds
 
 DEFAULT_MODEL = "gemini-3.8-flash"
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")  # in the order of the official SDK

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "gateway": ("gemcode.agent", "gemcode.gemini"),
     "simulator": (),
     "audit": ("gemcode.agent", "gemcode.workspace.osfs"),
-    "config": ("gemcode.agent", "gemcode.tools.bounds"),
+    "config": ("gemcode.agent", "gemcode.agent.bounds"),
 }
 # library → the only places that may import it.
 OWNERS = {

@@ -122,4 +122,3 @@ def read_stdin() -> str:
     if b"\0" in data:
         raise UsageError("stdin is not text.", "Send text, or name a file with @path.")
     return data.decode("utf-8", "replace")
-

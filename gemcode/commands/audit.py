@@ -36,5 +36,7 @@ def _line(record: audit.Record) -> str:
         said = f"{record.get('effect')} {json.dumps(record.get('args'))}"
     else:
         said = f"{record.get('decision')}: " + ("ok" if record.get("ok") else f"{record.get('error')}")
-    text = f"{record.get('seq'):>6}  {when}  {record.get('session')}  {record.get('event'):7} {record.get('tool')}  {said}"
+    text = (
+        f"{record.get('seq'):>6}  {when}  {record.get('session')}  {record.get('event'):7} {record.get('tool')}  {said}"
+    )
     return escape(text, single_line=True)

@@ -25,7 +25,9 @@ from gemcode.terminal.plainview import PlainView
 from gemcode.terminal.safe import write_stdout
 from gemcode.terminal.tty import input_descriptor, is_terminal
 
-INTRODUCTION = "gemcode demo: a scratch copy of a small project, a built-in simulator, no network. No model is behind it."
+INTRODUCTION = (
+    "gemcode demo: a scratch copy of a small project, a built-in simulator, no network. No model is behind it."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,9 @@ def models(options: app.Options, *, as_json: bool) -> int:
         write_stdout(f"{mark} {model.name:34} {cost:>20}  {levels or 'budget'}\n")
     if catalog.find(settings.model) is None:
         write_stdout(f"* {escape(settings.model, single_line=True)} (not in this list: tokens are shown without USD)\n")
-    write_stdout(f"USD per million tokens as of {catalog.AS_OF}; output includes thinking. * active, [default level].\n")
+    write_stdout(
+        f"USD per million tokens as of {catalog.AS_OF}; output includes thinking. * active, [default level].\n"
+    )
     return 0
 
 

@@ -19,7 +19,8 @@ _MEDIA = {"PNG image": "image/png", "JPEG image": "image/jpeg", "PDF document": 
 
 
 def expand(prompt: str, bench: Workbench) -> UserMessage:
-    """The message for a prompt. Raises UsageError for a mention that can't be read. `\\@name` stays a plain word."""
+    """The message for a prompt, which begins a new turn; UsageError for what can't be read. `\\@` is a plain @."""
+    bench.begin_turn()
     attached: dict[str, UserPart] = {}
     for match in _MENTION.finditer(prompt):
         path = match[1] or match[2]

@@ -1,7 +1,5 @@
 """read_file: text with its encoding and line span, or what kind of binary a file is."""
 
-import hashlib
-
 from pydantic import Field
 
 from gemcode.agent.errors import ToolError
@@ -9,6 +7,7 @@ from gemcode.agent.policy import Effect, Sensitivity
 from gemcode.agent.tool import Arguments, Output, Preview, SecretRead, Tool
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names
+from gemcode.workspace.objects import hash_of
 from gemcode.workspace.text import Binary, decode, line_span
 
 DESCRIPTION = "Read a text file. Long files come in parts: go on with start_line."
@@ -38,8 +37,7 @@ def read_file(bench: Workbench) -> Tool[ReadFileArguments]:
         bounds = bench.bounds
         first, last = arguments.start_line, arguments.end_line
         span = line_span(text.text, first, last, bounds.shown_bytes, bounds.line_characters)
-        whole_lines = not (span.cut and span.cut.shortened)
-        bench.known.saw(path, hashlib.sha256(data).hexdigest(), (span.first, span.last, span.total), whole_lines)
+        bench.known.saw(path, hash_of(data), span)
         value: dict[str, object] = {
             "content": span.text,
             "first_line": span.first,

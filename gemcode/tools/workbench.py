@@ -1,24 +1,41 @@
 """What every tool works on: the project's root, its backups, what the model has seen of it, and the limits."""
 
+import posixpath
 from dataclasses import dataclass
 
+from gemcode.agent.bounds import Bounds
 from gemcode.agent.policy import Sensitivity
-from gemcode.tools.bounds import Bounds
-from gemcode.tools.known import KnownVersions
 from gemcode.workspace import names
+from gemcode.workspace.known import KnownVersions
 from gemcode.workspace.listing import ListingLimits
 from gemcode.workspace.root import Root
+from gemcode.workspace.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Workbench:
     root: Root
+    store: Store
     known: KnownVersions
     bounds: Bounds = Bounds()
+    turns: int = 0
+
+    def begin_turn(self) -> None:
+        """Writes from here on belong to a new turn, and can be undone together."""
+        self.turns += 1
+
+    @property
+    def turn(self) -> str:
+        return f"{self.store.session}.{self.turns}"
 
     def listing_limits(self) -> ListingLimits:
         bounds = self.bounds
         return ListingLimits(entries=bounds.list_entries, depth=bounds.list_depth, seconds=bounds.list_seconds)
+
+
+def tidy(path: str) -> str:
+    """One spelling for one path, to recognise it again; what is wrong with it is said elsewhere."""
+    return posixpath.normpath(path) if path else path
 
 
 _SENSITIVITY = {

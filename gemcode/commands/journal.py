@@ -1,0 +1,146 @@
+"""`gemcode history`, `undo` and `restore`: the write journal, seen and turned back. Each change is shown first."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from gemcode import app
+from gemcode.agent.errors import ExitCode, GemcodeError, ToolError, UsageError
+from gemcode.agent.messages import ToolCall
+from gemcode.agent.tool import ApprovalRequest, Approved, FileChange
+from gemcode.terminal.safe import escape, write_stderr, write_stdout
+from gemcode.terminal.tty import input_descriptor, is_terminal
+from gemcode.tools.workbench import Workbench, sensitivity
+from gemcode.workspace import names, writer
+from gemcode.workspace import undo as journal
+from gemcode.workspace.diff import unified
+from gemcode.workspace.journal import WriteRecord
+from gemcode.workspace.proposal import Proposal, snapshot
+
+
+def history(options: app.Options, path: str, *, diff: bool) -> int:
+    with app.open_project(app.load_settings(options), app.new_session_id()) as project:
+        text = history_text(project.bench, path, diff=diff)
+    write_stdout(text)
+    return ExitCode.OK
+
+
+def undo(options: app.Options, write: str, *, turn: bool, yes: bool) -> int:
+    with app.open_project(app.load_settings(options), app.new_session_id()) as project:
+        plan = _plan(project.bench, write, turn=turn)
+        for conflict in plan.conflicts:
+            write_stderr(f"! {escape(conflict.message)}\n")
+        if plan.conflicts:
+            return ExitCode.WRITE_REFUSED
+        return _carry_out(options, project.bench, plan.proposals, plan.reason, yes=yes)
+
+
+def restore(options: app.Options, write: str, *, yes: bool) -> int:
+    with app.open_project(app.load_settings(options), app.new_session_id()) as project:
+        try:
+            proposal = journal.restore(project.root, project.store, write)
+        except ToolError as error:
+            raise _explain(error) from None
+        return _carry_out(options, project.bench, [proposal], f"restore of {write}", yes=yes)
+
+
+def undo_now(bench: Workbench, argument: str) -> str:
+    """`/undo [ID|turn]`: the person typed it, so it is done, or said why not."""
+    plan = _plan(bench, "" if argument == "turn" else argument, turn=argument == "turn")
+    if plan.conflicts:
+        raise GemcodeError(plan.conflicts[0].message, "See: /history")
+    done = [_write(bench, proposal, plan.reason) for proposal in plan.proposals]
+    return "\n".join([*done, "Undo this: /undo"]) if done else "Nothing to undo: the files already are as they were."
+
+
+def history_text(bench: Workbench, path: str = "", *, diff: bool = False) -> str:
+    """The writes, oldest first, so that the newest stands where the eye is."""
+    records = list(reversed(bench.store.history(path or None)))
+    if not records:
+        return "No writes in this project yet.\n" if not path else f"No writes to {escape(path, single_line=True)}.\n"
+    lines = []
+    for record in records:
+        lines.append(_line(record))
+        if diff:
+            lines.append(_diff(bench, record))
+    return "\n".join(lines) + "\n"
+
+
+def _plan(bench: Workbench, write: str, *, turn: bool) -> journal.UndoPlan:
+    try:
+        if not turn:
+            return journal.undo(bench.root, bench.store, write or None)
+        records = [bench.store.find(write)] if write else [r for r in bench.store.history() if r.happened][:1]
+        return journal.undo(bench.root, bench.store, turn=records[0].intent.turn if records else "")
+    except ToolError as error:
+        raise _explain(error) from None
+
+
+def _explain(error: ToolError) -> GemcodeError:
+    return UsageError(error.message, "See the ids with: gemcode history")
+
+
+def _carry_out(options: app.Options, bench: Workbench, proposals: Sequence[Proposal], reason: str, *, yes: bool) -> int:
+    terminal = is_terminal(1) and is_terminal(input_descriptor())
+    if not yes and not terminal:
+        raise UsageError("Without a terminal this needs --yes.", "Look first with: gemcode history --diff")
+    code = ExitCode.OK
+    for proposal in proposals:
+        confirmed = proposal if yes else asyncio.run(_confirm(options, proposal, reason))
+        if confirmed is None:
+            write_stderr(f"✗ {escape(proposal.path, single_line=True)}: declined. Nothing was written.\n")
+            code = ExitCode.WRITE_REFUSED
+            continue
+        try:
+            write_stdout(_write(bench, confirmed, reason) + "\n")
+        except GemcodeError as error:
+            write_stderr(f"✗ {escape(error.message)}\n")
+            code = ExitCode.WRITE_REFUSED
+    return code
+
+
+async def _confirm(options: app.Options, proposal: Proposal, reason: str) -> Proposal | None:
+    call = ToolCall("undo", reason, {"path": proposal.path})
+    answer = await app.terminal_approver(options)(ApprovalRequest(call, as_change(proposal)))
+    if isinstance(answer, Approved) and isinstance(answer.preview, FileChange):
+        return replace(proposal, after=answer.preview.after)
+    return None
+
+
+def as_change(proposal: Proposal) -> FileChange:
+    path = proposal.path
+    return FileChange(path, proposal.before.data, proposal.after, sensitivity(path), names.reason(path))
+
+
+def _write(bench: Workbench, proposal: Proposal, reason: str) -> str:
+    try:
+        result = writer.write(bench.root, bench.store, proposal, turn=bench.turn, reason=reason)
+    except ToolError as error:
+        raise GemcodeError(error.message, "See: gemcode history") from None
+    done = {"created": "is back", "modified": "is as it was", "deleted": "is removed"}[result.action]
+    notes = "".join(f"\n· {note}" for note in result.notes)
+    return escape(f"✓ {proposal.path} {done} ({reason}, now {result.id}).{notes}")
+
+
+def _line(record: WriteRecord) -> str:
+    when = datetime.fromtimestamp(record.time).strftime("%Y-%m-%d %H:%M:%S")
+    text = f"{record.id}  {when}  {record.action:8} {record.path}  {record.intent.reason}"
+    return escape(text, single_line=True)
+
+
+def _diff(bench: Workbench, record: WriteRecord) -> str:
+    try:
+        old = bench.store.read_object(record.intent.old) if record.intent.old else b""
+        new = _content(bench, record) if record.intent.new else b""
+    except ToolError:
+        return "  (what it wrote is neither kept nor there any more)"
+    return escape("\n".join("  " + line for line in unified(old, new).as_text().splitlines()))
+
+
+def _content(bench: Workbench, record: WriteRecord) -> bytes:
+    """What a write left: in the file still, or in the store because a later write replaced it."""
+    current = snapshot(bench.root, record.path)
+    if current.data is not None and current.hash == record.intent.new:
+        return current.data
+    return bench.store.read_object(str(record.intent.new))

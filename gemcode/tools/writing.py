@@ -1,0 +1,62 @@
+"""From new bytes to a proposal that a person can see, and from a confirmed proposal to the file. Shared by the tools
+that write; the only way they do."""
+
+from dataclasses import dataclass
+
+from gemcode.agent.errors import ToolError
+from gemcode.agent.events import FileChanged
+from gemcode.agent.tool import FileChange, Output, Preview
+from gemcode.tools.workbench import Workbench, sensitivity
+from gemcode.workspace import names, writer
+from gemcode.workspace.diff import unified
+from gemcode.workspace.proposal import Snapshot, propose, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """What the proposal was made from, and what the model asked for: the person may have changed it since."""
+
+    before: Snapshot
+    proposed: bytes
+
+
+def look(bench: Workbench, path: str) -> Snapshot:
+    """The file as it is now."""
+    return snapshot(bench.root, path, bench.bounds.read_bytes)
+
+
+def change(bench: Workbench, before: Snapshot, after: bytes) -> FileChange:
+    """The proposal. Refused here already: no change at all, and too large a content."""
+    propose(before, after, bench.bounds.write_bytes)
+    return FileChange(
+        before.path,
+        before.data,
+        after,
+        sensitivity(before.path),
+        names.reason(before.path),
+        before.missing,
+        token=_Token(before, after),
+    )
+
+
+def commit(bench: Workbench, approved: Preview | None, reason: str) -> Output:
+    """Write what was approved, and nothing else."""
+    if not isinstance(approved, FileChange) or not isinstance(approved.token, _Token) or approved.after is None:
+        raise ToolError("internal", "Nothing was written: the proposal is not one of ours.")
+    before, path = approved.token.before, approved.path
+    proposal = propose(before, approved.after, bench.bounds.write_bytes)
+    result = writer.write(bench.root, bench.store, proposal, turn=bench.turn, reason=reason)
+    diff = unified(before.data or b"", approved.after)
+    notes = [*result.notes, *bench.store.notices]
+    bench.store.notices.clear()
+    value: dict[str, object] = {"path": path, "action": result.action, "lines_added": diff.added}
+    value["lines_removed"] = diff.removed
+    if approved.after == approved.token.proposed:
+        bench.known.wrote(path, result.hash)
+    else:
+        bench.known.wrote(path, None)
+        value["note"] = "The user changed your proposal before it was written. Read the file to see what it holds now."
+    if result.status == "durability_unknown":
+        notes.append("written, but the disk did not confirm that it would survive a power cut")
+    display = "; ".join([f"{result.action} (+{diff.added} -{diff.removed})", *notes])
+    return Output(value, display, FileChanged(path, result.action, result.id, diff.added, diff.removed))
