@@ -8,10 +8,9 @@ from typing import Any, Literal
 
 from gemcode.simulator.connection import Connection
 from gemcode.simulator.errors import READY_MADE
-from gemcode.simulator.reply import Fault, Reply
+from gemcode.simulator.reply import JSON_TYPE, Fault, Reply
 from gemcode.simulator.shapes import Event
 
-JSON_TYPE = "application/json; charset=UTF-8"
 COMMON_HEADERS: Mapping[str, str] = {
     "Vary": "Origin, X-Origin, Referer",
     "Server": "scaffolding on HTTPServer2",

@@ -6,7 +6,7 @@ once for each accepted generateContent or streamGenerateContent, in the server's
     Reply.says("Hello")                                  a text answer
     Reply.calls(Call("read_file", {"path": "a.txt"}))    one or several calls
     Reply(steps=(Thought("…"), Text("I look."), Pause(0.5), Call("list_files", {})))
-    Reply(error=READY_MADE_NAME or HttpError(…))         no 200 at all
+    Reply(error="overloaded")                            no 200: the name of a ready-made error, or an HttpError
     Reply(steps=…, fault=Fault("reset", after=2))        a connection that breaks after two events
 """
 
@@ -14,6 +14,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+JSON_TYPE = "application/json; charset=UTF-8"
 
 FaultKind = Literal[
     "hang_up",  # the connection is closed before the first byte of the reply
@@ -75,7 +77,7 @@ class HttpError:
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    content_type: str = "application/json; charset=UTF-8"
+    content_type: str = JSON_TYPE
 
 
 @dataclass(frozen=True, slots=True)

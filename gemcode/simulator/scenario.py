@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gemcode.simulator.errors import READY_MADE
+from gemcode.simulator.errors import READY_MADE, Rejected
 from gemcode.simulator.reply import (
+    JSON_TYPE,
     Call,
     Fault,
     FaultKind,
@@ -22,6 +23,7 @@ from gemcode.simulator.reply import (
 )
 
 Seconds = Annotated[float, Field(ge=0, le=3600)]
+HttpStatus = Annotated[int, Field(ge=200, le=599)]
 
 
 class ScenarioError(Exception):
@@ -42,38 +44,40 @@ class CallSpec(_Strict):
 
 
 class ErrorSpec(_Strict):
-    """A reply that is not a 200: the name of a ready-made error, or one spelled out."""
+    """A reply that is not a 200: the name of a ready-made error, an error object, or any status with any body."""
 
     name: str | None = None
     retry_after: Seconds = 30.0  # what a ready-made 429 announces
-    http_status: Annotated[int, Field(ge=200, le=599)] | None = None
-    body: Any = None  # any JSON value, or a string that is sent as it is
-    code: int | None = None
-    status: str | None = None
-    message: str | None = None
+    code: HttpStatus | None = None
+    status: HttpStatus | str | None = None  # the HTTP status as a number, or the status word of an error object
+    message: str = ""
     details: list[dict[str, Any]] = []
+    body: Any = None  # instead of an error object: any JSON value, or a string that is sent as it is
     headers: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _one_way(self) -> "ErrorSpec":
-        if self.name is not None and self.name not in READY_MADE:
-            raise ValueError(f"no ready-made error is called {self.name!r}; there are {', '.join(READY_MADE)}")
-        if self.name is None and self.code is None and self.http_status is None:
-            raise ValueError("needs a name, a code, or an http_status")
+        if self.name is not None:
+            _check_name(self.name)
+        elif self.code is None and not isinstance(self.status, int):
+            raise ValueError("needs a name, a code, or a status that is a number")
         return self
 
     def as_reply_error(self) -> HttpError | str:
         if self.name is not None:
             return self.name
-        body = self.body
-        if self.code is not None:
-            error = {"code": self.code, "message": self.message or "", "status": self.status or ""}
-            body = {"error": {**error, "details": self.details} if self.details else error}
-        status = self.http_status if self.http_status is not None else self.code
-        return HttpError(status or 500, body, self.headers, "text/html" if isinstance(body, str) else JSON_TYPE)
+        status = self.status if isinstance(self.status, int) else self.code or 500
+        if self.body is not None:
+            kind = "text/html; charset=UTF-8" if isinstance(self.body, str) else JSON_TYPE
+            return HttpError(status, self.body, self.headers, kind)
+        word = self.status if isinstance(self.status, str) else ""
+        rejected = Rejected(self.code or status, word, self.message, self.details)
+        return HttpError(status, rejected.body(), self.headers)
 
 
-JSON_TYPE = "application/json; charset=UTF-8"
+def _check_name(name: str) -> None:
+    if name not in READY_MADE:
+        raise ValueError(f"no ready-made error is called {name!r}; there are {', '.join(READY_MADE)}")
 
 
 class FaultSpec(_Strict):
@@ -89,8 +93,7 @@ class FaultSpec(_Strict):
 
     @model_validator(mode="after")
     def _known_error(self) -> "FaultSpec":
-        if self.error not in READY_MADE:
-            raise ValueError(f"no ready-made error is called {self.error!r}; there are {', '.join(READY_MADE)}")
+        _check_name(self.error)
         return self
 
 

@@ -21,8 +21,8 @@ import h11
 
 from gemcode.simulator.connection import Connection, Incoming
 from gemcode.simulator.errors import Rejected, bad_request
-from gemcode.simulator.playback import COMMON_HEADERS, JSON_TYPE, play, pretty
-from gemcode.simulator.reply import Brain, HttpError, RecordedRequest, ScenarioExhausted
+from gemcode.simulator.playback import COMMON_HEADERS, play, pretty
+from gemcode.simulator.reply import JSON_TYPE, Brain, HttpError, RecordedRequest, ScenarioExhausted
 from gemcode.simulator.scenario import Scenario, ScenarioBrain, parse_scenario
 from gemcode.simulator.service import Answer, Service, Settings
 

@@ -95,8 +95,10 @@ def test_an_error_can_be_spelled_out() -> None:
     assert error.answer(request()).error == HttpError(
         418, {"error": {"code": 418, "message": "short", "status": "TEAPOT", "details": [{"a": 1}]}}
     )
-    page = brain({"http_error": {"http_status": 502, "body": "<html>", "headers": {"X-Proxy": "1"}}}).answer(request())
-    assert page.error == HttpError(502, "<html>", {"X-Proxy": "1"}, "text/html")
+    short = brain({"http_error": {"status": 503, "message": "busy"}}).answer(request())
+    assert short.error == HttpError(503, {"error": {"code": 503, "message": "busy", "status": ""}})
+    page = brain({"http_error": {"status": 502, "body": "<html>", "headers": {"X-Proxy": "1"}}}).answer(request())
+    assert page.error == HttpError(502, "<html>", {"X-Proxy": "1"}, "text/html; charset=UTF-8")
 
 
 def test_the_quota_errors_announce_their_delays() -> None:
@@ -123,7 +125,7 @@ def test_the_quota_errors_announce_their_delays() -> None:
         ),
         (
             {"schema": 1, "replies": [{"http_error": {}}]},
-            "replies[0].http_error: needs a name, a code, or an http_status.",
+            "replies[0].http_error: needs a name, a code, or a status that is a number.",
         ),
         (
             {"schema": 1, "replies": [{"text": "a", "raw_events": []}]},
