@@ -93,6 +93,9 @@ class CallRecord:
     ok: bool
     duration_ms: float
     error: str = ""
+    kind: str = ""  # of the error: stable, such as denied or conflict; "" for a success
+    subject: str = ""  # what it was about: a path, a pattern
+    writes: bool = False  # it was meant to change a file
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from gemcode.agent import compaction
+from gemcode.agent.compaction import ContextReport, Window
+from gemcode.agent.conversation import ConversationState
+from gemcode.agent.counters import Counters
 from gemcode.agent.errors import GemcodeError, ModelError
 from gemcode.agent.events import (
     CallRecord,
+    Notice,
     Outcome,
     Sink,
     Status,
@@ -18,6 +23,7 @@ from gemcode.agent.events import (
     ToolStarted,
     TurnFinished,
 )
+from gemcode.agent.loops import Loop, with_note
 from gemcode.agent.messages import (
     Generation,
     Message,
@@ -29,19 +35,41 @@ from gemcode.agent.messages import (
     Usage,
     UserMessage,
 )
-from gemcode.agent.model import FinishKind, Model, ModelReplied
+from gemcode.agent.model import FinishKind, Model, ModelReplied, TextDelta, ThoughtDelta
 from gemcode.agent.policy import Effect, Mode
 from gemcode.agent.registry import Prepared, Refused, StopTurn, ToolRegistry, TurnState, cancelled, subject_of
 from gemcode.agent.tool import Approver
+from gemcode.agent.transcript import (
+    CallEnded,
+    Committed,
+    Compacted,
+    Entry,
+    Journal,
+    StepTaken,
+    TurnEnded,
+    Uncompacted,
+    Withdrawn,
+    forget,
+)
+from gemcode.agent.turn import Turn, endless, milliseconds_since, unfinished
+
+GoOn = Callable[[str], Awaitable[bool]]
+
+
+async def stop_unasked(_: str) -> bool:
+    """Nobody is there to be asked whether to go on, so the answer is no."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    """Where a turn stops by itself."""
+    """Where a turn stops by itself. `cost_usd` is for all turns of this agent together."""
 
     steps: int = 50
     seconds: float | None = None
     cost_usd: float | None = None
+    text_bytes: int = 32 * 1024 * 1024  # of one streamed answer
+    compact_at: float | None = 0.8  # share of the model's window; None: only when asked to
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,43 +80,14 @@ class Persona:
     system: Callable[[Mode], str]
     generation: Generation = Generation()
     price: Callable[[Usage], float | None] = lambda _: None
-
-
-@dataclass(slots=True)
-class _Turn:
-    """The state of one running turn; gone when it ends."""
-
-    emit: Sink
-    state: TurnState
-    started: float = field(default_factory=time.perf_counter)
-    usage: Usage = Usage()
-    cost: float | None = 0.0
-    steps: int = 0
-    answer: str = ""
-    finish_reason: str = ""
-    calls: list[CallRecord] = field(default_factory=list)
-
-    def outcome(self, status: Status, error: GemcodeError | None = None) -> Outcome:
-        if status is Status.OK and self.state.refused:
-            status = Status.WRITE_REFUSED
-            path, why = next(iter(self.state.refused.items()))
-            error = GemcodeError(f"Not written: {path}. {why}", "Allow writes with --approve, or answer y when asked.")
-        return Outcome(
-            status=status,
-            answer=self.answer,
-            finish_reason=self.finish_reason,
-            usage=self.usage,
-            cost_usd=self.cost,
-            steps=self.steps,
-            calls=tuple(self.calls),
-            files_changed=tuple(self.state.changed),
-            duration_ms=(time.perf_counter() - self.started) * 1000,
-            error=error,
-        )
+    input_limit: int | None = None
 
 
 class Agent:
-    """One conversation. `history` is valid between turns, whatever happened in them."""
+    """One conversation. `history` is valid between turns, whatever happened in them.
+
+    `journal` is told of everything at the moment it happens; `go_on` is asked before a turn is stopped by a limit.
+    """
 
     def __init__(
         self,
@@ -104,13 +103,31 @@ class Agent:
         self.approve = approve
         self.limits = limits
         self.mode = Mode.ASK
-        self.history: list[Message] = []
+        self.go_on: GoOn = stop_unasked
+        self.counters = Counters()
+        self.state = ConversationState()
+        self.journal: Journal = forget
+        self.spent: float | None = 0.0  # USD since the program was started; None: a price was not known
+        self._may_compact = True  # not again before the window was seen to be less than full
+
+    @property
+    def history(self) -> list[Message]:
+        return self.state.history
+
+    @history.setter
+    def history(self, messages: list[Message]) -> None:
+        self.state.history = messages
+
+    def begin(self, state: ConversationState, journal: Journal = forget) -> None:
+        """Go on with another conversation: a resumed one, or an empty one."""
+        self.state, self.journal = state, journal
+        self.counters = Counters()
+        self._may_compact = True
 
     async def run(self, prompt: UserMessage, emit: Sink, choice: ToolChoice = ToolChoice()) -> Outcome:
         """One turn. Always ends with TurnFinished; raises only CancelledError, after the history was made valid."""
-        turn = _Turn(emit, TurnState(self.mode, self.approve))
-        before = len(self.history)
-        self.history.append(prompt)
+        turn = Turn(emit, TurnState(self.mode, self.approve))
+        self._record(Committed(prompt), emit)
         try:
             async with asyncio.timeout(self.limits.seconds):
                 outcome = await self._steps(turn, choice)
@@ -122,65 +139,157 @@ class Agent:
         except ModelError as error:
             outcome = turn.outcome(Status.of_exit_code(error.exit_code), error)
         except asyncio.CancelledError:
-            self._drop_unanswered(before)
-            emit(TurnFinished(turn.outcome(Status.INTERRUPTED, GemcodeError("Interrupted."))))
+            self._end(turn, prompt, turn.outcome(Status.INTERRUPTED, GemcodeError("Interrupted.")))
             raise
-        self._drop_unanswered(before)
-        emit(TurnFinished(outcome))
+        self._end(turn, prompt, outcome)
         return outcome
 
-    async def _steps(self, turn: _Turn, choice: ToolChoice) -> Outcome:
-        for step in range(1, self.limits.steps + 1):
-            reply = await self._ask(turn, step, choice)
+    def _end(self, turn: Turn, prompt: UserMessage, outcome: Outcome) -> None:
+        """Close the books. A prompt that got no answer does not stay: the person has it, and may send it again."""
+        if self.history and self.history[-1] is prompt:
+            self._record(Withdrawn(), turn.emit)
+        error = outcome.error
+        told = (error.message, error.hint) if error else ("", "")
+        ended = TurnEnded(outcome.status.value, outcome.steps, outcome.duration_ms, outcome.finish_reason, *told)
+        self._record(ended, turn.emit)
+        turn.emit(TurnFinished(outcome))
+
+    def _record(self, entry: Entry, emit: Sink) -> None:
+        self.state.add(entry)
+        try:
+            self.journal(entry)
+        except OSError as error:
+            self.journal = forget
+            why = error.strerror or str(error)
+            emit(Notice(f"The session can't be saved any more: {why}. The conversation itself goes on.", warning=True))
+
+    async def _steps(self, turn: Turn, choice: ToolChoice) -> Outcome:
+        step, allowed = 0, self.limits.steps
+        while True:
+            if (spent := self._overspent(turn)) is not None:
+                return turn.outcome(Status.INCOMPLETE, spent)
+            step += 1
+            reply = await self._ask_or_compact(turn, step, choice)
             choice = ToolChoice()  # a forced choice holds for one step, or the turn would never end
             calls = reply.message.calls if reply.finish.kind is FinishKind.COMPLETE else ()
             turn.finish_reason = reply.finish.reason
             if not calls:
                 turn.answer = reply.message.text
-            turn.emit(StepFinished(step, reply.message.text, not calls, reply.finish, reply.usage))
             if reply.message.parts and reply.finish.kind in (FinishKind.COMPLETE, FinishKind.CUT):
-                self.history.append(reply.message)
+                self._record(Committed(reply.message), turn.emit)  # kept before it is shown
+            turn.emit(StepFinished(step, reply.message.text, not calls, reply.finish, reply.usage))
             if reply.finish.kind is not FinishKind.COMPLETE:
-                return turn.outcome(*_unfinished(reply))
+                return turn.outcome(*unfinished(reply))
             if not calls:
                 return turn.outcome(Status.OK)
-            await self._answer(turn, calls)
-            if self.limits.cost_usd is not None and turn.cost is not None and turn.cost >= self.limits.cost_usd:
-                spent = f"Spent ${turn.cost:.4f} of ${self.limits.cost_usd:.2f}."
-                return turn.outcome(Status.INCOMPLETE, GemcodeError(spent, "Raise the limit with --max-cost."))
-        stopped = GemcodeError(f"Stopped after {self.limits.steps} steps.", "Allow more with --max-steps.")
-        return turn.outcome(Status.INCOMPLETE, stopped)
+            loop = await self._answer(turn, calls)
+            if loop and loop.told and (stopped := await self._ask_about(turn, loop)) is not None:
+                return turn.outcome(Status.INCOMPLETE, stopped)
+            if step >= allowed:
+                sentence = f"Stopped after {step} steps."
+                if not await self.go_on(sentence):
+                    return turn.outcome(Status.INCOMPLETE, GemcodeError(sentence, "Allow more with --max-steps."))
+                allowed += self.limits.steps
 
-    async def _ask(self, turn: _Turn, step: int, choice: ToolChoice) -> ModelReplied:
+    def _overspent(self, turn: Turn) -> GemcodeError | None:
+        limit, spent = self.limits.cost_usd, self.spent
+        if limit is None:
+            return None
+        if spent is None or self.persona.price(Usage()) is None:
+            if turn.steps == 0 and self.state.turns == 1:
+                model = self.persona.model
+                turn.emit(Notice(f"The price of {model} is not known: --max-cost can't stop it.", warning=True))
+            return None
+        if spent < limit:
+            return None
+        return GemcodeError(f"Spent ${spent:.4f} of ${limit:.2f}.", "Raise the limit with --max-cost, or /cost.")
+
+    async def _ask_about(self, turn: Turn, loop: Loop) -> GemcodeError | None:
+        """The model was told that it goes round in circles and went on: a person decides. None: go on."""
+        sentence = loop.sentence(subject_of(loop.calls[-1]))
+        if await self.go_on(sentence):
+            turn.watch.forgive()
+            return None
+        return GemcodeError(sentence, "Say what to do differently, or ask for less at a time.")
+
+    async def _ask_or_compact(self, turn: Turn, step: int, choice: ToolChoice) -> ModelReplied:
+        """One step, with room made for it where the window is full, or the service says so."""
+        share = self.limits.compact_at
+        if share is not None and self._may_compact and self.window.is_full(share):
+            try:
+                await self._compact(turn.emit, open_turn=True, turn=turn)
+            except GemcodeError as error:
+                turn.emit(Notice(f"Not compacted: {error.message}", warning=True))
+        try:
+            return await self._ask(turn, step, choice)
+        except ModelError as error:
+            if not error.too_long or not self._may_compact or share is None:
+                raise
+            turn.emit(Notice(error.message, warning=True))
+            try:
+                await self._compact(turn.emit, open_turn=True, turn=turn)
+            except GemcodeError:
+                raise error from None
+        return await self._ask(turn, step, choice)
+
+    async def _ask(self, turn: Turn, step: int, choice: ToolChoice) -> ModelReplied:
         turn.steps = step
         turn.emit(StepStarted(step, self.persona.model))
-        request = ModelRequest(
-            model=self.persona.model,
-            messages=self.history,
-            system=self.persona.system(turn.state.mode),
-            tools=self.registry.declarations(turn.state.mode),
-            tool_choice=choice,
-            generation=self.persona.generation,
-        )
+        request = self._request(turn.state.mode, choice)
+        started, received = time.perf_counter(), 0
         async with aclosing(self.model.stream(request)) as events:
             async for event in events:
                 if isinstance(event, ModelReplied):
-                    turn.usage += event.usage
-                    price = self.persona.price(event.usage)
-                    turn.cost = None if price is None or turn.cost is None else turn.cost + price
+                    self._book(event, milliseconds_since(started), turn.emit, turn)
                     return event
+                if isinstance(event, TextDelta | ThoughtDelta):
+                    received += len(event.text)
+                    if received > self.limits.text_bytes:
+                        raise endless(self.limits.text_bytes)
+                else:
+                    received = 0  # another attempt: what came so far is void
                 turn.emit(event)
         raise ModelError("The model's answer ended without an end.", "Try again.", retryable=True)
 
-    async def _answer(self, turn: _Turn, calls: Sequence[ToolCall]) -> None:
+    def _request(self, mode: Mode, choice: ToolChoice = ToolChoice()) -> ModelRequest:
+        return ModelRequest(
+            model=self.persona.model,
+            messages=self.history,
+            system=self.persona.system(mode),
+            tools=self.registry.declarations(mode),
+            tool_choice=choice,
+            generation=self.persona.generation,
+        )
+
+    def _book(self, reply: ModelReplied, duration_ms: float, emit: Sink, turn: Turn | None) -> None:
+        """What a step cost, for the turn and for the session."""
+        price = self.persona.price(reply.usage)
+        self.spent = None if price is None or self.spent is None else self.spent + price
+        if turn is not None:
+            turn.usage += reply.usage
+            turn.cost = None if price is None or turn.cost is None else turn.cost + price
+        taken = StepTaken(self.persona.model, reply.usage, price, reply.finish.reason, duration_ms)
+        self._record(taken, emit)
+        share = self.limits.compact_at
+        self._may_compact = self._may_compact or (share is not None and not self.window.is_full(share))
+
+    async def _answer(self, turn: Turn, calls: Sequence[ToolCall]) -> Loop | None:
         """Run the calls and commit one message with a result for each, in call order, also when interrupted."""
         results: dict[str, ToolResult] = {}
+        loop = None
         try:
             for group in self._groups(calls):
                 await self._run_group(turn, group, results)
+            loop = turn.watch.see(calls, [results[call.id] for call in calls])
         finally:
             results = turn.state.late | results
-            self.history.append(ToolMessage(tuple(results.get(call.id) or cancelled(call) for call in calls)))
+            message = ToolMessage(tuple(results.get(call.id) or cancelled(call) for call in calls))
+            self._record_changes(turn)
+            self._record(Committed(with_note(message, loop.note()) if loop else message), turn.emit)
+        if loop and not loop.told:
+            sentence = loop.sentence(subject_of(loop.calls[-1]))
+            turn.emit(Notice(f"{sentence} The model was told.", warning=True))
+        return loop
 
     def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         """Neighbouring reads together, everything else alone."""
@@ -196,7 +305,7 @@ class Agent:
         if group:
             yield group
 
-    async def _run_group(self, turn: _Turn, group: list[ToolCall], results: dict[str, ToolResult]) -> None:
+    async def _run_group(self, turn: Turn, group: list[ToolCall], results: dict[str, ToolResult]) -> None:
         """Validated and approved in order, run together, reported in order."""
         ready: list[Prepared | Refused] = []
         for call in group:
@@ -211,38 +320,61 @@ class Agent:
             for item in ready:
                 result, duration = (item.result, 0.0) if isinstance(item, Refused) else await tasks[item.call.id]
                 results[item.call.id] = result
-                error = "" if result.ok else result.error_message
-                turn.calls.append(CallRecord(item.call.name, item.call.args, result.ok, duration, error))
-                turn.emit(ToolFinished(item.call, item.subject, result, duration))
+                self._report(turn, item, result, duration)
         except asyncio.CancelledError:
             for task in tasks.values():
                 task.cancel()
             await asyncio.wait(tasks.values())
             raise
 
-    def _drop_unanswered(self, before: int) -> None:
-        """A prompt that got no answer at all does not stay: the person has it, and may send it again."""
-        if len(self.history) == before + 1:
-            del self.history[before:]
+    def _report(self, turn: Turn, item: Prepared | Refused, result: ToolResult, duration: float) -> None:
+        """Tell of a call that has its result: the person, the journal, the counters, the outcome."""
+        call = item.call
+        writes = self.registry.effect(call.name) is Effect.WRITE
+        kind, error = ("", "") if result.ok else (result.error_kind, result.error_message)
+        turn.calls.append(CallRecord(call.name, call.args, result.ok, duration, error, kind, item.subject, writes))
+        said = result.display if isinstance(result.display, str) else ""
+        length = compaction.result_size(result)
+        ended = CallEnded(call.id, call.name, item.subject, result.ok, kind, duration, length, writes, said)
+        self.counters.add(ended)
+        self._record_changes(turn)
+        self._record(ended, turn.emit)
+        turn.emit(ToolFinished(call, item.subject, result, duration))
 
+    def _record_changes(self, turn: Turn) -> None:
+        for change in turn.state.changed[turn.recorded :]:
+            self._record(change, turn.emit)
+        turn.recorded = len(turn.state.changed)
 
-def _unfinished(reply: ModelReplied) -> tuple[Status, GemcodeError]:
-    """What to tell about an answer that is not complete."""
-    finish = reply.finish
-    said = f" ({finish.reason})" if finish.reason else ""
-    detail = f" {finish.message}" if finish.message else ""
-    match finish.kind:
-        case FinishKind.BLOCKED:
-            return Status.BLOCKED, GemcodeError(f"The answer was blocked{said}.{detail}", "Rephrase the prompt.")
-        case FinishKind.CUT:
-            message = f"The answer was cut at the output limit{said}."
-            return Status.INCOMPLETE, GemcodeError(message, 'Say "go on" to continue.')
-        case FinishKind.MALFORMED:
-            message = f"The model made a call that is not valid{said}.{detail}"
-            return Status.INCOMPLETE, GemcodeError(message, "Nothing was run. Try again, or rephrase.")
-        case FinishKind.EMPTY:
-            message = "The model gave no answer." if finish.reason else "The answer ended without a finish reason."
-            return Status.INCOMPLETE, GemcodeError(message, "Try again.")
-        case _:
-            message = f"The answer ended early{said}.{detail}"
-            return Status.INCOMPLETE, GemcodeError(message, "Try again, or rephrase.")
+    @property
+    def window(self) -> Window:
+        """How full the model's window is, as far as we know."""
+        return Window(self.state.prompt_tokens, self.persona.input_limit)
+
+    def context(self) -> ContextReport:
+        """What fills the window."""
+        return compaction.report(self._request(self.mode), self.window, summarised=self.state.summaries > 0)
+
+    async def compact(self, emit: Sink = lambda _: None) -> Compacted:
+        """Sum up the older conversation now, between two turns. Raises GemcodeError; then nothing has changed."""
+        return await self._compact(emit, open_turn=False)
+
+    async def _compact(self, emit: Sink, *, open_turn: bool, turn: Turn | None = None) -> Compacted:
+        started = time.perf_counter()
+        base = self._request(turn.state.mode if turn else self.mode)
+        done, reply = await compaction.compact(
+            self.model.stream, base, self.state, self.window, open_turn=open_turn, told=emit
+        )
+        if reply is not None:
+            self._book(reply, milliseconds_since(started), emit, turn)
+        self._record(done, emit)
+        self._may_compact = False
+        emit(Notice(done.sentence()))
+        return done
+
+    def undo_compaction(self) -> bool:
+        """Bring back what the last compaction replaced. False: there is none to undo."""
+        if self.state.replaced is None:
+            return False
+        self._record(Uncompacted(), lambda _: None)
+        return True

@@ -108,7 +108,7 @@ def _from_service(error: ServiceError, model: str) -> ModelError:
         case 404:
             return _not_found(error, model)
         case 413:
-            return _failure(error, "The request is too large for the server.", "Shorten the conversation: /compact.")
+            return _too_long(error, "The request is too large for the server.")
         case 429:
             return _quota(error, model)
         case 408 | 499:
@@ -145,9 +145,9 @@ def _bad_request(error: ServiceError, model: str) -> ModelError:
         return _failure(error, f"The API refuses this key's project{_quoted(error.message)}", hint, ExitCode.USAGE)
     if found := _TOO_LONG.search(error.message):
         sentence = f"The conversation is too long: {int(found[1]):,} tokens, and the model takes {int(found[2]):,}."
-        return _failure(error, sentence, "Shorten it with /compact, or start anew with /clear.")
+        return _too_long(error, sentence)
     if "payload size exceeds" in text:
-        return _failure(error, "The request is too large for the API.", "Shorten the conversation: /compact.")
+        return _too_long(error, "The request is too large for the API.")
     if "thinking level" in text or "thinking_level" in text or "thinking budget" in text or "thinking mode" in text:
         info = catalog.find(model)
         hint = f"{model} takes: {', '.join(info.thinking_levels)}." if info and info.thinking_levels else ""
@@ -208,6 +208,12 @@ def _failure(
     return ModelError(
         sentence, hint, exit_code=exit_code, retryable=retryable, delay=error.delay, detail=error.raw or error.message
     )
+
+
+def _too_long(error: ServiceError, sentence: str) -> ModelError:
+    failure = _failure(error, sentence, "Shorten the conversation with /compact, or start anew with /clear.")
+    failure.too_long = True
+    return failure
 
 
 def _quoted(message: str) -> str:
