@@ -1,0 +1,88 @@
+"""What several dialects share: media in a request, tools, limits of a model, sources of a web search. Pure."""
+
+import base64
+import binascii
+import mimetypes
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from gemcode.agent.messages import Blob, JsonObject, Opaque, ToolDeclaration, UserPart
+from gemcode.gateway.dialect import Failure
+from gemcode.gateway.names import ClientTool, ToolNames
+from gemcode.gateway.schema import normalize
+from gemcode.gemini import catalog
+
+_DATA_URL = re.compile(r"data:(?P<mime>[^;,]*)(?:;[^,;]*)*?;base64,(?P<data>.*)", re.DOTALL)
+_LEVELS = {"none": "low", "minimal": "low", "low": "low", "medium": "medium"}
+_OLD_BUDGET = (128, 24_576)  # what every model that takes a budget accepts
+_DEFAULT_OUTPUT_LIMIT = 65_536
+STOP_SEQUENCES = 5
+
+
+def decode_base64(text: Any, param: str) -> bytes:
+    if not isinstance(text, str):
+        raise Failure.invalid(param, "must be base64 text")
+    try:
+        return base64.b64decode(text, validate=False)
+    except (binascii.Error, ValueError):
+        raise Failure.invalid(param, "is not valid base64") from None
+
+
+def media_of_url(url: Any, param: str) -> UserPart:
+    """A data: URL becomes bytes; any other is left to the service to fetch."""
+    if not isinstance(url, str) or not url:
+        raise Failure.invalid(param, "must be a URL")
+    if found := _DATA_URL.fullmatch(url):
+        return Blob(found["mime"] or "application/octet-stream", decode_base64(found["data"], param))
+    if url.startswith("data:"):
+        raise Failure.invalid(param, "a data URL must be base64")
+    mime = mimetypes.guess_type(url.partition("?")[0])[0] or "application/octet-stream"
+    return Opaque({"fileData": {"mimeType": mime, "fileUri": url}})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    url: str
+    title: str
+
+
+def search_queries(grounding: JsonObject) -> list[str]:
+    queries = grounding.get("webSearchQueries")
+    return [query for query in queries if isinstance(query, str)] if isinstance(queries, list) else []
+
+
+def search_sources(grounding: JsonObject) -> list[Source]:
+    chunks = grounding.get("groundingChunks")
+    webs = [chunk.get("web") for chunk in chunks if isinstance(chunk, dict)] if isinstance(chunks, list) else []
+    return [
+        Source(str(web["uri"]), str(web.get("title") or web["uri"]))
+        for web in webs
+        if isinstance(web, dict) and "uri" in web
+    ]
+
+
+def output_limit(model: str, asked: int | None) -> int | None:
+    """The client's limit, as far as the model goes."""
+    info = catalog.find(model)
+    return None if asked is None else min(asked, info.output_limit if info else _DEFAULT_OUTPUT_LIMIT)
+
+
+def thinking_level(effort: Any) -> str | None:
+    """Levels that every Gemini 3 model has, for the efforts that clients name."""
+    return _LEVELS.get(effort, "high") if isinstance(effort, str) else None
+
+
+def thinking_budget(model: str, budget: int | None) -> int | None:
+    if budget is None or catalog.generation(model) >= (3, 0):
+        return budget
+    return max(_OLD_BUDGET[0], min(budget, _OLD_BUDGET[1]))
+
+
+def declare(tools: list[tuple[ClientTool, str, Any]]) -> tuple[ToolNames, tuple[ToolDeclaration, ...]]:
+    """Names and declarations of (tool, description, schema); of two with one name the later counts."""
+    by_name = {tool.gemini_name: (tool, description, schema) for tool, description, schema in tools}
+    declarations = tuple(
+        ToolDeclaration(name, description, normalize(schema)) for name, (_, description, schema) in by_name.items()
+    )
+    return ToolNames({name: tool for name, (tool, _, _) in by_name.items()}), declarations

@@ -1,0 +1,159 @@
+"""One HTTP exchange over ASGI: read a bounded body, answer with JSON or a stream, stop when the client has gone.
+
+Knows no dialect beyond the protocol, and never logs what it carries.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from gemcode.agent.messages import JsonObject
+from gemcode.gateway.config import BODY_LIMIT
+from gemcode.gateway.dialect import (
+    JSON_TYPE,
+    Encoder,
+    ErrorReply,
+    Failure,
+    FailureKind,
+    ReplyEvent,
+    dump_bytes,
+)
+
+
+_DRAIN_LIMIT = 4 * BODY_LIMIT
+
+
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Exchange:
+    """The two directions of one request, and what was sent so far."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.headers = Headers(scope=scope)
+        self.query: str = scope.get("query_string", b"").decode("latin-1")
+        self.status = 0  # of the answer, once it has begun
+        self.sent = 0  # writes of the body
+        self._receive = receive
+        self._send = send
+
+    async def read_body(self) -> bytes:
+        """The whole body. Raises Failure when it is larger than the limit."""
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            raise Failure(FailureKind.INVALID, "Compressed request bodies are not supported.")
+        pieces: list[bytes] = []
+        size = 0
+        while size <= _DRAIN_LIMIT:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            size += len(message.get("body", b""))
+            if size > BODY_LIMIT:
+                pieces.clear()  # read on, or the client could not hear the answer for its own writing
+            else:
+                pieces.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
+        if size > BODY_LIMIT:
+            raise Failure(FailureKind.TOO_LARGE, f"The request is larger than {BODY_LIMIT // (1024 * 1024)} MB.")
+        return b"".join(pieces)
+
+    async def read_json(self) -> JsonObject:
+        return parse_object(await self.read_body())
+
+    async def begin(self, status: int, content_type: str, headers: dict[str, str] | None = None) -> None:
+        self.status = status
+        fields = [(b"content-type", content_type.encode())]
+        fields += [(name.encode(), value.encode("latin-1", "replace")) for name, value in (headers or {}).items()]
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+
+    async def write(self, data: bytes, *, more: bool = True) -> None:
+        self.sent += 1
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def answer(self, status: int, data: bytes, content_type: str, headers: dict[str, str] | None = None) -> None:
+        await self.begin(status, content_type, {**(headers or {}), "content-length": str(len(data))})
+        await self.write(data, more=False)
+
+    async def answer_json(self, body: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        await self.answer(status, dump_bytes(body), JSON_TYPE, headers)
+
+    async def answer_error(self, error: ErrorReply) -> None:
+        await self.answer_json(error.body, error.status, error.headers)
+
+    async def while_connected(self, work: Awaitable[None]) -> None:
+        """Run to the end, unless the client leaves first: then `work` is cancelled. Raises what `work` raises."""
+        running = asyncio.ensure_future(work)
+        leaving = asyncio.create_task(self._wait_gone())
+        try:
+            await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                raise ClientGone
+            running.result()
+        finally:
+            running.cancel()
+            leaving.cancel()
+            await asyncio.gather(running, leaving, return_exceptions=True)
+
+    async def stream(
+        self, events: AsyncGenerator[ReplyEvent, None], encoder: Encoder, ping_seconds: float
+    ) -> Failure | None:
+        """Frames as they come, a sign of life in between, and the dialect's last frame whatever happens.
+
+        The answer begins with the first event, so that a failure before it still has an HTTP status of its own.
+        Returns the failure that broke a stream under way; one before the first byte is raised.
+        """
+        pinging = asyncio.create_task(self._keep_alive(encoder, ping_seconds))
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    await self._frame(encoder, encoder.feed(event))
+        except Failure as failure:
+            if not self.status:
+                raise
+            await self.write(encoder.fail(failure), more=False)
+            return failure
+        finally:
+            pinging.cancel()
+        await self.write(b"", more=False)
+        return None
+
+    async def _frame(self, encoder: Encoder, data: bytes) -> None:
+        if not self.status:
+            await self.begin(200, encoder.content_type, {"cache-control": "no-cache"})
+        if data:
+            await self.write(data)
+
+    async def _keep_alive(self, encoder: Encoder, seconds: float) -> None:
+        while ping := encoder.ping():
+            seen = self.sent
+            await asyncio.sleep(seconds)
+            if self.sent == seen:
+                await self._frame(encoder, ping)
+
+    async def _wait_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def parse_object(data: bytes) -> JsonObject:
+    try:
+        value = json.loads(data, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise Failure(FailureKind.INVALID, "The request body is nested too deeply.") from None
+    except ValueError:
+        raise Failure(FailureKind.INVALID, "The request body is not valid JSON.") from None
+    if not isinstance(value, dict):
+        raise Failure(FailureKind.INVALID, "The request body must be a JSON object.")
+    return value
+
+
+def _refuse_constant(name: str) -> Callable[[], None]:
+    raise ValueError(name)

@@ -1,0 +1,135 @@
+"""The gateway as an HTTP server: access, lifetime, start and stop. What is served is in routes.py.
+
+Two of these beside each other serve the same clients: what a request needs, it brings along.
+"""
+
+import contextlib
+import socket
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from gemcode.agent.errors import ExitCode, UsageError
+from gemcode.gateway import access
+from gemcode.gateway.config import GatewayConfig
+from gemcode.gateway.dialect import Dialect, Failure, FailureKind
+from gemcode.gateway.exchange import ClientGone, Exchange
+from gemcode.gateway.routes import Endpoint, Service, endpoints
+from gemcode.gateway.welcome import welcome
+from gemcode.gemini.rest import RestClient
+
+SHUTDOWN_SECONDS = 5
+Write = Callable[[str], None]
+
+
+def build_app(config: GatewayConfig, report: Write = lambda text: None) -> Starlette:
+    """The ASGI application. `report` hears of faults of our own: where, never what was said."""
+    service = Service(config)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        rest = RestClient(config.gemini)
+        service.start(rest)
+        try:
+            yield
+        finally:
+            service.stop()
+            await rest.aclose()
+
+    routes = [
+        Route(endpoint.path, _Door(service, endpoint, report), methods=list(endpoint.methods))
+        for endpoint in endpoints(service)
+    ]
+    fallback = _Door(service, service.not_found(), report)
+    return Starlette(routes=[*routes, Route("/{path:path}", fallback)], lifespan=lifespan)
+
+
+class _Door:
+    """One route as ASGI: lets in who may, and says every failure in the dialect of the route."""
+
+    def __init__(self, service: Service, endpoint: Endpoint, report: Write) -> None:
+        self._service = service
+        self._endpoint = endpoint
+        self._report = report
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(scope, receive, send)
+        metrics, dialect = self._service.metrics, self._endpoint.dialect
+        began = time.perf_counter()
+        metrics.active += 1
+        try:
+            await self._admit(exchange)
+            await self._endpoint.handler(exchange)
+        except ClientGone:
+            metrics.count("failures_total", dialect=dialect.name, kind="client_gone")
+        except Failure as failure:
+            await self._refuse(exchange, dialect, failure)
+        except RecursionError:
+            await self._refuse(exchange, dialect, Failure(FailureKind.INVALID, "The request is nested too deeply."))
+        except Exception as error:  # noqa: BLE001 - the last boundary: a client gets its dialect's error, we get the place
+            self._report(_place_of(error))
+            await self._refuse(exchange, dialect, Failure(FailureKind.SERVER, "The gateway failed on this request."))
+        finally:
+            metrics.active -= 1
+            metrics.latency(time.perf_counter() - began)
+            metrics.count("requests_total", dialect=dialect.name, status=str(exchange.status or 499))
+
+    async def _admit(self, exchange: Exchange) -> None:
+        config = self._service.config
+        access.check_host(exchange.headers.get("host"), config.host)
+        if not self._endpoint.public:
+            access.check_token(exchange.headers, exchange.query, config.token)
+
+    async def _refuse(self, exchange: Exchange, dialect: Dialect, failure: Failure) -> None:
+        self._service.metrics.count("failures_total", dialect=dialect.name, kind=failure.kind.value)
+        if not exchange.status:
+            await exchange.answer_error(dialect.error(failure))
+
+
+def _place_of(error: BaseException) -> str:
+    """Type and place of a fault: the message could hold a client's words."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
+    return f"Fault in the gateway: {type(error).__name__} at {place}"
+
+
+def serve(config: GatewayConfig, write: Write, report: Write) -> int:
+    """Run until stopped by a signal. `write` gets the lines for the person, `report` warnings and faults."""
+    listener = _listen(config.host, config.port)
+    port = listener.getsockname()[1]
+    if not access.is_loopback(config.host):
+        report(f"Warning: {config.host} can be reached from other machines, and the traffic is not encrypted.")
+    for line in welcome(config, port):
+        write(line)
+    settings = uvicorn.Config(
+        build_app(config, report),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+    with listener:
+        try:
+            uvicorn.Server(settings).run(sockets=[listener])
+        except KeyboardInterrupt:  # uvicorn raises the signal again after it has stopped in good order
+            return ExitCode.INTERRUPTED
+    return ExitCode.OK
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"Can't listen on {host}, port {port}: {reason}.", "Choose another one with --port.") from None
+    listener.setblocking(False)
+    return listener
