@@ -43,7 +43,9 @@ class Interviewer(Protocol):
         """One of `letters`, or a Key."""
         ...
 
-    async def text(self, question: Line) -> str | Key: ...
+    async def text(self, question: Line, *, typed: bool = False) -> str | Key:
+        """A line of text. `typed`: it is a consent, so a paste does not count."""
+        ...
 
 
 Editor = Callable[[str, bytes], Awaitable[bytes]]  # (file name, proposal) → what the person made of it
@@ -159,7 +161,9 @@ class _Question:
         if self._change.sensitivity is Sensitivity.ORDINARY:
             return True
         base = self._path.rpartition("/")[2]
-        typed = await self._interviewer.text(line((Style.WARN, "! "), f"{self._why()} Type {base} to write it: "))
+        typed = await self._interviewer.text(
+            line((Style.WARN, "! "), f"{self._why()} Type {base} to write it: "), typed=True
+        )
         if typed in (base, self._path):
             return True
         self._interviewer.show([line("  That is not its name. Nothing was written.")])

@@ -203,7 +203,7 @@ class TextReporter:
         self._view.close()
         if outcome.answer and not self._terminal:
             write_stdout(_ended(outcome.answer))
-        lines = view.changed_lines(outcome, self._marks)
+        lines = view.changed_lines(outcome, self._marks, "gemcode undo")
         lines += view.outcome_lines(outcome, self._marks, verbose=self._verbose)
         if outcome.steps:
             lines.append(view.status_line(outcome, self._about.model, None, terminal_size(2).columns))

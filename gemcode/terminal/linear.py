@@ -83,6 +83,7 @@ class LinearFront:
         self.marks = view.marks_for(unicode=look.unicode)
         self.approval = Approval(self, editor)
         self._reader = LineReader(keys)
+        self.watch = tty.EscapeWatch(keys)
         self._asks = tty.is_terminal(keys)
         self._view: PlainView | None = None
 
@@ -121,11 +122,14 @@ class LinearFront:
             if len(text.strip()) == 1 and text.strip().lower() in letters:
                 return text.strip().lower()
 
-    async def text(self, question: Line) -> str | Key:
+    async def text(self, question: Line, *, typed: bool = False) -> str | Key:
         return await self._answer(question) if self._asks else Key.STOP
 
     def copy_through_terminal(self, text: str) -> bool:
         return False
+
+    def warm_up(self) -> None:
+        """Nothing to load."""
 
     def close(self) -> None:
         """Nothing to put back."""
@@ -133,6 +137,10 @@ class LinearFront:
     async def _answer(self, question: Line) -> str | Key:
         if self._view is not None:
             self._view.pause()
+        with self.watch.paused(), tty.cooked(self.keys):
+            return await self._answer_once(question)
+
+    async def _answer_once(self, question: Line) -> str | Key:
         loop = asyncio.get_running_loop()
         while True:
             self._reader.drop()

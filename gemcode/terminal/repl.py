@@ -29,6 +29,7 @@ class Front(Protocol):
     look: Look
     marks: view.Marks
     approval: Approval
+    watch: tty.EscapeWatch
 
     def show(self, lines: Sequence[Line]) -> None: ...
 
@@ -39,6 +40,8 @@ class Front(Protocol):
     async def read_line(self, question: Line) -> str: ...
 
     def copy_through_terminal(self, text: str) -> bool: ...
+
+    def warm_up(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -79,19 +82,21 @@ class Repl:
     async def _converse(self) -> int:
         about = self.session.about()
         self._front.show(view.start_lines(about, self.session.conversation.mode.value))
-        warming = asyncio.ensure_future(asyncio.to_thread(self.session.warm_up))
-        try:
-            if self.session.first_prompt:
-                await self._handle(self.session.first_prompt)
-            while not self.ledger.leaving:
-                text = await self._next_prompt()
-                if text.strip():
-                    await self._handle(text)
-        finally:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.shield(warming)
+        warming = asyncio.get_running_loop().run_in_executor(None, self._warm_up)
+        if self.session.first_prompt:
+            await self._handle(self.session.first_prompt)
+        while not self.ledger.leaving:
+            text = await self._next_prompt()
+            if text.strip():
+                await self._handle(text)
         self._farewell()
+        await asyncio.wait([warming])
         return 0
+
+    def _warm_up(self) -> None:
+        with contextlib.suppress(ImportError):  # whoever needs it says so better
+            self._front.warm_up()
+            self.session.warm_up()
 
     async def _next_prompt(self) -> str:
         try:
@@ -110,7 +115,7 @@ class Repl:
     async def _handle(self, text: str) -> None:
         """One thing the person typed. What they must know is said; nothing ends the REPL but leaving."""
         try:
-            if text.startswith("/"):
+            if text.startswith("/") and "\n" not in text.strip():
                 name, _, argument = text.strip().partition(" ")
                 said = await find_command(name).run(self, argument.strip())
                 if said:
@@ -126,10 +131,11 @@ class Repl:
 
     async def _turn(self, text: str) -> None:
         message = self.session.to_message(text)
-        outcome = await run_turn(self.session.conversation, message, self._front.new_view(), self._front.keys)
+        front = self._front
+        outcome = await run_turn(self.session.conversation, message, front.new_view(), front.watch, front.keys)
         self._account(outcome)
         marks = self._front.marks
-        lines = view.changed_lines(outcome, marks)
+        lines = view.changed_lines(outcome, marks, "/undo")
         if outcome.status is Status.INTERRUPTED:
             lines.append(view.cancelled_line(outcome.duration_ms / 1000, outcome, marks))
         elif outcome.status is not Status.WRITE_REFUSED:  # each refusal has its own line already
@@ -170,7 +176,8 @@ class Repl:
         return self._front.copy_through_terminal(text)
 
     async def run_work(self, work: Callable[[], Awaitable[str]]) -> str | None:
-        return await run_cancellable(work, self._front.new_view(), self._front.keys)
+        front = self._front
+        return await run_cancellable(work, front.new_view(), front.watch, front.keys)
 
     def _say(self, text: str) -> None:
         self._front.show([view.notice_line(Notice(text), self._front.marks)])
@@ -187,4 +194,8 @@ def open_front(session: ReplSession, encoding: str | None) -> Front:
     async def editor(name: str, data: bytes) -> bytes:
         return await programs.edit(name, data, session.environ)
 
-    return LinearFront(keys, look, editor)
+    if not look.live:
+        return LinearFront(keys, look, editor)
+    from gemcode.terminal.front import LiveFront  # prompt_toolkit is loaded only where it is used
+
+    return LiveFront(session, look, editor, keys)

@@ -9,8 +9,6 @@ import termios
 from collections.abc import Callable, Iterator
 from typing import Any
 
-SHOW_CURSOR = "\x1b[?25h"
-
 
 def is_terminal(descriptor: int) -> bool:
     try:
@@ -37,26 +35,105 @@ def kept_modes(descriptor: int) -> Iterator[None]:
         _set(descriptor, saved)
 
 
-@contextlib.contextmanager
-def quiet(descriptor: int) -> Iterator[Callable[[], None]]:
-    """While a turn runs: what is typed does not show and does not wait for the next question. Signals stay on.
+class Quiet:
+    """The modes while a turn runs: what is typed does not show and does not wait for the next question.
 
-    Gives a function that sets the quiet modes again, for the way back from a suspend.
+    Signals stay on, so Ctrl-C and Ctrl-Z work.
     """
-    saved = _modes(descriptor)
 
-    def silence() -> None:
-        if saved is not None:
-            modes = [*saved[:6], list(saved[6])]
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._saved = _modes(descriptor)
+
+    def begin(self) -> None:
+        if self._saved is not None:
+            modes = [*self._saved[:6], list(self._saved[6])]
             modes[3] &= ~(termios.ECHO | termios.ICANON)
-            _set(descriptor, modes)
+            _set(self._descriptor, modes)
 
-    silence()
+    def end(self) -> None:
+        flush_input(self._descriptor)
+        _set(self._descriptor, self._saved)
+
+
+@contextlib.contextmanager
+def quiet(descriptor: int) -> Iterator[Quiet]:
+    modes = Quiet(descriptor)
+    modes.begin()
     try:
-        yield silence
+        yield modes
     finally:
-        flush_input(descriptor)
+        modes.end()
+
+
+@contextlib.contextmanager
+def cooked(descriptor: int) -> Iterator[None]:
+    """The terminal edits and shows a line itself: for a question in the middle of a turn."""
+    saved = _modes(descriptor)
+    if saved is not None:
+        modes = [*saved[:6], list(saved[6])]
+        modes[3] |= termios.ECHO | termios.ICANON
+        _set(descriptor, modes)
+    try:
+        yield
+    finally:
         _set(descriptor, saved)
+
+
+class EscapeWatch:
+    """Calls back when Esc is pressed alone while nobody else reads keys. All other keys are thrown away."""
+
+    WAIT = 0.05  # seconds in which the rest of an arrow key would have come
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._pressed: Callable[[], object] | None = None
+        self._pending: asyncio.TimerHandle | None = None
+
+    @contextlib.contextmanager
+    def watching(self, pressed: Callable[[], object]) -> Iterator[None]:
+        self._pressed = pressed
+        self._attach()
+        try:
+            yield
+        finally:
+            self._detach()
+            self._pressed = None
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """While a question reads the keys."""
+        self._detach()
+        try:
+            yield
+        finally:
+            if self._pressed is not None:
+                self._attach()
+
+    def _attach(self) -> None:
+        if is_terminal(self._descriptor):
+            asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+
+    def _detach(self) -> None:
+        self._forget()
+        if is_terminal(self._descriptor):
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, 1024)
+        except OSError:
+            data = b""
+        self._forget()
+        if not data:  # the terminal went away; SIGHUP follows
+            self._detach()
+        elif data == b"\x1b" and self._pressed is not None:
+            self._pending = asyncio.get_running_loop().call_later(self.WAIT, self._pressed)
+
+    def _forget(self) -> None:
+        if self._pending is not None:
+            self._pending.cancel()
+            self._pending = None
 
 
 def flush_input(descriptor: int) -> None:

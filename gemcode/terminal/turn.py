@@ -9,8 +9,9 @@ from typing import Protocol, TypeVar
 
 from gemcode.agent.events import Event, Outcome, TurnFinished
 from gemcode.agent.messages import UserMessage
+from gemcode.terminal.safe import StdoutClosed
 from gemcode.terminal.session import Conversation
-from gemcode.terminal.tty import on_signal, quiet
+from gemcode.terminal.tty import EscapeWatch, Quiet, on_signal, quiet
 
 T = TypeVar("T")
 
@@ -30,7 +31,9 @@ class TurnView(Protocol):
     def close(self) -> None: ...
 
 
-async def run_turn(conversation: Conversation, message: UserMessage, turn_view: TurnView, keys: int) -> Outcome:
+async def run_turn(
+    conversation: Conversation, message: UserMessage, turn_view: TurnView, watch: EscapeWatch, keys: int
+) -> Outcome:
     """The outcome, also of a turn that was cancelled. Raises CancelledError only when the whole REPL is ending."""
     ended: list[Outcome] = []
 
@@ -40,22 +43,27 @@ async def run_turn(conversation: Conversation, message: UserMessage, turn_view: 
         else:
             turn_view(event)
 
-    result = await run_cancellable(lambda: conversation.run(message, emit), turn_view, keys)
+    result = await run_cancellable(lambda: conversation.run(message, emit), turn_view, watch, keys)
     return result if result is not None else ended[-1]
 
 
-async def run_cancellable(work: Callable[[], Awaitable[T]], turn_view: TurnView, keys: int) -> T | None:
-    """Run something that Ctrl-C may end; None when it did."""
+async def run_cancellable(
+    work: Callable[[], Awaitable[T]], turn_view: TurnView, watch: EscapeWatch, keys: int
+) -> T | None:
+    """Run something that Ctrl-C or Esc may end; None when it did."""
     task = asyncio.ensure_future(work())
-    with quiet(keys) as silence, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        modes = stack.enter_context(quiet(keys))
+        stack.enter_context(watch.watching(task.cancel))
         stack.enter_context(on_signal(signal.SIGINT, task.cancel))
-        stack.enter_context(on_signal(signal.SIGTSTP, lambda: _suspend(turn_view, silence)))
+        stack.enter_context(on_signal(signal.SIGTSTP, lambda: _suspend(turn_view, modes)))
         ticker = asyncio.ensure_future(_tick(turn_view))
         try:
             return await task
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
+                await asyncio.wait([task])
                 raise
             return None
         finally:
@@ -64,13 +72,15 @@ async def run_cancellable(work: Callable[[], Awaitable[T]], turn_view: TurnView,
 
 
 async def _tick(turn_view: TurnView) -> None:
-    while True:
-        await asyncio.sleep(turn_view.interval)
-        turn_view.tick()
+    with contextlib.suppress(StdoutClosed):  # the next event meets it too, and ends the turn
+        while True:
+            await asyncio.sleep(turn_view.interval)
+            turn_view.tick()
 
 
-def _suspend(turn_view: TurnView, silence: Callable[[], None]) -> None:
+def _suspend(turn_view: TurnView, modes: Quiet) -> None:
     """Stop as the shell expects it, and come back with the terminal as the turn needs it."""
     turn_view.pause()
+    modes.end()
     os.kill(os.getpid(), signal.SIGSTOP)
-    silence()
+    modes.begin()

@@ -114,15 +114,16 @@ def cancelled_line(seconds: float, outcome: Outcome | None, marks: Marks) -> Lin
     return line((Style.DIM, f"{marks.note} "), text)
 
 
-def changed_lines(outcome: Outcome, marks: Marks) -> list[Line]:
-    """The ledger: what is different on disk now."""
-    return [
+def changed_lines(outcome: Outcome, marks: Marks, undo: str) -> list[Line]:
+    """The ledger: what is different on disk now, and how to take it back."""
+    lines = [
         line(
             (Style.DIM, f"{marks.note} "),
             f"{_name(change.path)} {_ACTIONS.get(change.action, 'changed')} (+{change.added} -{change.removed})",
         )
         for change in outcome.files_changed
     ]
+    return [*lines[:-1], (*lines[-1], (Style.DIM, f"  Undo: {undo}"))] if lines else []
 
 
 _ACTIONS = {"created": "written, new", "modified": "written", "deleted": "deleted"}
