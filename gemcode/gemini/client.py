@@ -119,10 +119,11 @@ class GeminiModel:
     async def _connected(self) -> "Session":
         """The session of this event loop: the SDK's client can't move to another."""
         _check_key(self._settings.api_key)
-        if self._session is None or self._session.loop is not asyncio.get_running_loop():
-            await asyncio.to_thread(preload)
-            from gemcode.gemini.transport import Session
+        await asyncio.to_thread(preload)
+        from gemcode.gemini.transport import Session
 
+        # No await from here on: two first requests at once must not make two sessions.
+        if self._session is None or self._session.loop is not asyncio.get_running_loop():
             self._session = Session(self._settings)
         return self._session
 

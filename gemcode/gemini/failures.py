@@ -16,6 +16,21 @@ KEY_PAGE = "https://aistudio.google.com/apikey"
 _WAIT_TEXT = re.compile(r"retry in ([0-9.]+)\s*(ms|s)\b", re.IGNORECASE)
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)s")
 _TOO_LONG = re.compile(r"input token count \((\d+)\) exceeds the maximum number of tokens allowed \((\d+)\)")
+_PER_DAY = re.compile(r"per ?day|daily", re.IGNORECASE)
+_PER_MINUTE = re.compile(r"per ?minute", re.IGNORECASE)
+_NO_QUOTA = re.compile(r"limit: 0\b")
+_CODES = {  # for an error that tells its status only
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "RESOURCE_EXHAUSTED": 429,
+    "CANCELLED": 499,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
 _ENDPOINT_HINT = "Check the network, the proxy and GOOGLE_GEMINI_BASE_URL."
 
 
@@ -37,10 +52,11 @@ class ServiceError:
         error = value.get("error") if isinstance(value, dict) else None
         if not isinstance(error, dict):
             return None
-        details = error.get("details")
+        details, status = error.get("details"), str(error.get("status") or "")
+        told = error["code"] if isinstance(error.get("code"), int) else 0
         return cls(
-            code=code or (error["code"] if isinstance(error.get("code"), int) else 0),
-            status=str(error.get("status") or ""),
+            code=code or told or _CODES.get(status, 0),
+            status=status,
             message=str(error.get("message") or "").strip(),
             details=tuple(d for d in details if isinstance(d, dict)) if isinstance(details, list) else (),
             raw=json.dumps(value, ensure_ascii=False),
@@ -174,25 +190,30 @@ def _not_found(error: ServiceError, model: str) -> ModelError:
     if not model or (error.message and model.removeprefix("models/") not in error.message):
         return _failure(error, f"The server does not know this{_quoted(error.message)}", _ENDPOINT_HINT, ExitCode.USAGE)
     names = catalog.closest(model)
+    if model.endswith("-latest"):  # aliases that only the beta version of the API knows
+        names = (catalog.DEFAULT_MODEL,)
     hint = f"Did you mean {' or '.join(names)}?" if names else "See gemcode models for the list."
     return _failure(error, f"There is no model {model} at this API.", hint, ExitCode.USAGE)
 
 
 def _quota(error: ServiceError, model: str) -> ModelError:
     """Per minute: wait and retry. Per day: over for today. Without details: the service is short of capacity."""
-    violation = next(iter(error.violations), {})
-    quota = f"{violation.get('quotaId', '')} {violation.get('quotaMetric', '')}".lower()
+    quotas = [f"{each.get('quotaId', '')} {each.get('quotaMetric', '')}" for each in error.violations]
+    # Of several limits that are reached, the one per day decides.
+    place = next((i for i, quota in enumerate(quotas) if _PER_DAY.search(quota)), 0)
+    violation, quota = (error.violations[place], quotas[place]) if quotas else ({}, error.message)
     named = ", ".join(str(violation[key]) for key in ("quotaId", "quotaValue") if violation.get(key))
     limit = f" ({named})" if named else ""
-    if str(violation.get("quotaValue", "")) == "0":
+    if str(violation.get("quotaValue", "")) == "0" or _NO_QUOTA.search(error.message):
         sentence = f"{model or 'This model'} is not part of this key's plan{limit}."
         return _failure(error, sentence, "Choose another model with -m, or enable billing.", ExitCode.QUOTA)
-    if "perday" in quota or "daily" in quota:
+    if _PER_DAY.search(quota):
         hint = "Try again tomorrow, use another model with -m, or raise the limit of your plan."
         return _failure(error, f"The limit per day is used up{limit}.", hint, ExitCode.QUOTA)
-    if "perminute" in quota or error.violations:
-        period = " per minute" if "perminute" in quota else ""
-        sentence, hint = f"The limit{period} is reached{limit}.", "Wait a moment and try again."
+    if _PER_MINUTE.search(quota):
+        sentence, hint = f"The limit per minute is reached{limit}.", "Wait a moment and try again."
+    elif quotas:
+        sentence, hint = f"The limit is reached{limit}.", "Wait a moment and try again."
     else:
         sentence, hint = "The API has no capacity left for this request.", "Try again later, or another model with -m."
     return _failure(error, sentence, hint, ExitCode.QUOTA, retryable=True)

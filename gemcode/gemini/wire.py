@@ -218,9 +218,9 @@ def _pairing(result: ToolResult, call: ToolCall | None) -> JsonObject:
     """Id and name exactly as the call has them on the wire: no id where the service gave none."""
     if call is None:
         return {"id": result.call_id, "name": result.name}
-    if call.raw is None:
+    sent = call.raw.get("functionCall") if call.raw is not None else None
+    if not isinstance(sent, dict):
         return {"id": call.id, "name": call.name}
-    sent = call.raw["functionCall"]
     return {key: sent[key] for key in ("id", "name") if sent.get(key) is not None}
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -370,6 +371,26 @@ def test_an_address_that_does_not_answer_is_explained(url: str, sentence: str, e
     with pytest.raises(ModelError) as caught:
         asyncio.run(ask(GeminiModel(GeminiSettings(KEY, url))))
     assert (caught.value.message, caught.value.exit_code) == (sentence, exit_code)
+
+
+def test_an_address_that_is_no_address_of_a_server_is_explained() -> None:
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(ask(GeminiModel(GeminiSettings(KEY, "http://255.255.255.255:9"))))
+    assert caught.value.message == "Cannot reach the API: the connection failed."
+
+
+def test_a_connection_that_nobody_accepts_is_explained() -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+    crowd = [socket.socket() for _ in range(8)]
+    for each in crowd:
+        each.setblocking(False)
+        each.connect_ex(listener.getsockname())  # fills the queue, so that no one else gets in
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(ask(GeminiModel(GeminiSettings(KEY, url, connect_timeout=0.3))))
+    for each in (listener, *crowd):
+        each.close()
+    assert caught.value.message == "Cannot reach the API: no connection in time."
 
 
 def test_plain_http_behind_https_is_explained() -> None:

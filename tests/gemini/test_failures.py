@@ -52,6 +52,14 @@ def violation(quota_id: str, value: str = "10", metric: str = "requests") -> dic
         (failure(429, "Quota.", "", violation("RequestsPerDayPerProject-FreeTier")), QUOTA, False, "limit per day"),
         (failure(429, "Quota.", "", violation("X", metric="daily_tokens")), QUOTA, False, "limit per day"),
         (failure(429, "Quota.", "", violation("SomethingElse")), QUOTA, True, "limit is reached (SomethingElse, 10)"),
+        (
+            failure(429, "Quota.", "", violation("RequestsPerMinute"), violation("RequestsPerDay")),
+            QUOTA,
+            False,
+            "per day is used up (RequestsPerDay, 10)",
+        ),
+        (failure(429, "You exceeded 50 requests per day."), QUOTA, False, "limit per day"),
+        (failure(429, "Quota exceeded, limit: 0, model: x"), QUOTA, False, "not part of this key's plan"),
         (failure(429, "Quota.", "", violation("RequestsPerMinute", "0")), QUOTA, False, "not part of this key's plan"),
         (failure(499, "The operation was cancelled.", "CANCELLED"), API, True, "broke off"),
         (failure(500, "Internal error encountered."), API, True, "error 500: Internal error"),
@@ -113,6 +121,18 @@ def test_an_error_of_odd_shape_is_still_an_error() -> None:
     error = failures.from_json([{"error": {"code": "x", "details": "none", "message": None}}])
     assert error is not None
     assert error.message.endswith(".")
+
+
+@pytest.mark.parametrize(("status", "retryable"), [("UNAVAILABLE", True), ("PERMISSION_DENIED", False), ("ODD", False)])
+def test_an_error_that_tells_its_status_only_is_understood(status: str, retryable: bool) -> None:
+    error = failures.from_json({"error": {"status": status}})
+    assert error is not None
+    assert error.retryable is retryable
+
+
+def test_an_alias_that_v1_does_not_know_is_answered_with_a_name() -> None:
+    error = failure(404, "models/gemini-flash-latest is not found", model="gemini-flash-latest")
+    assert error.hint == "Did you mean gemini-3.8-flash?"
 
 
 def test_a_long_message_is_shown_short_and_kept_whole() -> None:

@@ -185,6 +185,12 @@ def test_results_repeat_the_id_and_the_name_of_the_wire_in_call_order() -> None:
     ]
 
 
+def test_a_result_pairs_by_the_fields_when_the_json_of_its_call_is_odd() -> None:
+    call = ModelMessage((ToolCall("x", "now", {}, raw={"function_call": {"name": "now"}}),))
+    result = ToolMessage((ToolResult("x", "now", {}),))
+    assert contents(call, result)[1]["parts"] == [{"functionResponse": {"id": "x", "name": "now", "response": {}}}]
+
+
 def test_an_id_that_is_used_again_pairs_with_the_latest_call() -> None:
     first = ModelMessage((ToolCall("x", "now", {}, raw={"functionCall": {"name": "now"}}),))
     second = ModelMessage((ToolCall("x", "read_file", {}),))
