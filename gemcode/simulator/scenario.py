@@ -92,8 +92,10 @@ class FaultSpec(_Strict):
     size: Annotated[int, Field(ge=0, le=1 << 28)] = 1 << 20
 
     @model_validator(mode="after")
-    def _known_error(self) -> "FaultSpec":
+    def _complete(self) -> "FaultSpec":
         _check_name(self.error)
+        if self.kind == "redirect" and not self.location:
+            raise ValueError("a redirect needs a location")
         return self
 
 
@@ -120,6 +122,8 @@ class ReplySpec(_Strict):
         steps = bool(self.thoughts or self.text or self.calls)
         if sum((steps, self.raw_events is not None, self.http_error is not None, self.blocked is not None)) > 1:
             raise ValueError("text, thoughts and calls, raw_events, http_error and blocked exclude each other")
+        if self.http_error is not None and self.fault is not None:
+            raise ValueError("http_error and fault exclude each other")
         return self
 
     def as_reply(self) -> Reply:

@@ -24,7 +24,7 @@ from gemcode.simulator.errors import Rejected, bad_request
 from gemcode.simulator.playback import COMMON_HEADERS, play, pretty
 from gemcode.simulator.reply import JSON_TYPE, Brain, HttpError, RecordedRequest, ScenarioExhausted
 from gemcode.simulator.scenario import Scenario, ScenarioBrain, parse_scenario
-from gemcode.simulator.service import Answer, Service, Settings
+from gemcode.simulator.service import Answer, Failure, Service, Settings
 
 _ROUTE = re.compile(
     r"/(?P<version>v1|v1beta|v1alpha)/(?:cachedContents(?:/[\w-]+)?|models(?:/(?P<model>[^/:]+)(?::(?P<action>\w+))?)?)"
@@ -176,8 +176,9 @@ class Simulator:
         else:
             if isinstance(outcome, Answer):
                 await connection.respond(200, {"Content-Type": JSON_TYPE, **COMMON_HEADERS}, pretty(outcome.body))
-            elif isinstance(outcome, HttpError):
-                await _send_error(connection, outcome, request)
+            elif isinstance(outcome, Failure):
+                await asyncio.sleep(outcome.delay)
+                await _send_error(connection, outcome.error, request)
             else:
                 await play(connection, outcome.reply, outcome.events, outcome.framing)
 

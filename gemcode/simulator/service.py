@@ -52,6 +52,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """An HTTP error of the script, after a delay."""
+
+    error: HttpError
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
 class Performance:
     """A reply to play: its delays and faults, the shaped events, and how they are framed."""
 
@@ -86,7 +94,7 @@ class Service:
         if key == INVALID_KEY or (valid is not None and key not in valid):
             raise key_rejected()
 
-    def handle(self, request: RecordedRequest) -> Answer | HttpError | Performance:
+    def handle(self, request: RecordedRequest) -> Answer | Failure | Performance:
         """The answer to a request with a good key. Raises Rejected, or ScenarioExhausted from the brain."""
         if request.size > self._settings.payload_limit:
             raise payload_too_large(self._settings.payload_limit)
@@ -124,13 +132,13 @@ class Service:
             signatures=self._signatures,
         )
 
-    def _generate(self, request: RecordedRequest) -> HttpError | Performance:
+    def _generate(self, request: RecordedRequest) -> Failure | Performance:
         model = self._model(request)
         body = self._read(request, model)
         explicit = self._caches.tokens(body["cached_content"]) if "cached_content" in body else 0
         reply = self._continued(body) or self._brain.answer(request)
         if reply.error is not None:
-            return _http_error(reply, request)
+            return Failure(_http_error(reply, request), reply.delay_first)
         streams = request.action == "streamGenerateContent"
         reply, token = self._cap(reply, model, body, streams=streams)
         prompt = usage.prompt_text(body)

@@ -3,10 +3,14 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gemcode.simulator.catalog import CURRENT, find_model
 from gemcode.simulator.declarations import INVALID_NAME, NO_DECLARATIONS
 from gemcode.simulator.errors import Rejected
+from gemcode.simulator.fields import MESSAGES
+from gemcode.simulator.payload import camel_case
 from gemcode.simulator.rules import BOTH_THINKING, CACHE_CONFLICT, check_request, read_request
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "hi"}]}]
@@ -290,3 +294,28 @@ def test_the_canonical_body_is_handed_on() -> None:
     assert model is not None
     parsed = read_request("v1", model, "generateContent", {"contents": HELLO, "toolConfig": {}})
     assert parsed == {"contents": HELLO, "tool_config": {}}
+
+
+names = sorted({spelling for fields in MESSAGES.values() for name in fields for spelling in (name, camel_case(name))})
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+words = st.sampled_from(["user", "model", "ANY", "low", "OBJECT", "array", "f", "AAAA", "1", "nan"])
+anything = st.recursive(
+    scalars | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(names) | st.text(max_size=3), inner),
+    max_leaves=25,
+)
+part = st.dictionaries(st.sampled_from(sorted(MESSAGES["Part"])), anything, max_size=3)
+content = st.fixed_dictionaries({"role": words, "parts": st.lists(part | anything, max_size=3)})
+request = st.dictionaries(st.sampled_from(sorted(MESSAGES["GenerateContentRequest"])), anything, max_size=4)
+methods = st.sampled_from(["generateContent", "countTokens"])
+
+
+@given(request, st.lists(content, max_size=3), st.sampled_from([*LEVELS, "gemini-1.5-pro"]), methods)
+def test_no_body_breaks_the_rules_themselves(
+    body: dict[str, Any], contents: list[Any], model: str, method: str
+) -> None:
+    try:
+        check_request("v1", model, method, {"contents": contents, **body})
+    except Rejected as rejected:
+        assert rejected.http_code == 400
+        assert rejected.message

@@ -144,6 +144,8 @@ def test_a_mistake_is_one_sentence_with_its_place(data: dict[str, Any], sentence
     [
         {"http_error": {"name": "nonsense"}},
         {"fault": {"kind": "nonsense"}},
+        {"fault": {"kind": "redirect"}},
+        {"http_error": {"name": "internal"}, "fault": {"kind": "cut"}},
         {"fault": {"kind": "error_event", "error": "nonsense"}},
         {"repeat": 0},
         {"repeat": "often"},
