@@ -1,4 +1,4 @@
-"""What the model has seen of each file, so that it never overwrites what it has not read. Values only, no file access."""
+"""What the model has seen of each file, so that it never overwrites what it has not read. Values only, no I/O."""
 
 from dataclasses import dataclass, field
 
