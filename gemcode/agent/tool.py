@@ -2,13 +2,20 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import ToolCall, ToolDeclaration, ToolResult
 from gemcode.agent.policy import Effect, Sensitivity
+
+
+def _integral(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_integral)]  # models write 3.0 for 3
 
 
 class Arguments(BaseModel):
@@ -75,14 +82,21 @@ AnyTool: TypeAlias = Tool[Any]
 
 
 def _lean_schema(node: Any, *, names: bool = False) -> Any:
-    """The schema without pydantic's generated titles: every byte is paid for. `names`: the keys are field names."""
-    if isinstance(node, dict):
-        return {
-            key: _lean_schema(value, names=key == "properties" and not names)
-            for key, value in node.items()
-            if names or key != "title"
-        }
-    return [_lean_schema(item) for item in node] if isinstance(node, list) else node
+    """The schema without what is said anyway: every byte is paid for. `names`: the keys are field names.
+
+    Titles go; an optional argument is one that may be left out, so "or null" with null as its default goes too.
+    """
+    if isinstance(node, list):
+        return [_lean_schema(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if names:
+        return {key: _lean_schema(value) for key, value in node.items()}
+    lean = {key: _lean_schema(value, names=key == "properties") for key, value in node.items() if key != "title"}
+    match lean.get("anyOf"):
+        case [dict(only), {"type": "null"}] if lean.get("default", ...) is None:
+            lean = only | {key: value for key, value in lean.items() if key not in ("anyOf", "default")}
+    return lean
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from gemcode.agent.errors import ToolError
 from gemcode.agent.policy import Effect, Sensitivity
-from gemcode.agent.tool import Arguments, Output, Preview, SecretRead, Tool
+from gemcode.agent.tool import Arguments, Output, Preview, SecretRead, Tool, WholeNumber
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names
 from gemcode.workspace.objects import hash_of
@@ -15,8 +15,8 @@ DESCRIPTION = "Read a text file. Long files come in parts: go on with start_line
 
 class ReadFileArguments(Arguments):
     path: str = Field(description="File, relative to the project root")
-    start_line: int = Field(default=1, ge=1, description="First line, from 1")
-    end_line: int | None = Field(default=None, ge=1, description="Last line, inclusive")
+    start_line: WholeNumber = Field(default=1, ge=1, description="First line, from 1")
+    end_line: WholeNumber | None = Field(default=None, ge=1, description="Last line, inclusive")
 
 
 def read_file(bench: Workbench) -> Tool[ReadFileArguments]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gemcode.agent.errors import ToolError
 from gemcode.agent.policy import Effect, Sensitivity
-from gemcode.agent.tool import Arguments, Output, Preview, Tool
+from gemcode.agent.tool import Arguments, Output, Preview, Tool, WholeNumber
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names, osfs
 from gemcode.workspace.listing import WalkReport, walk_files
@@ -26,7 +26,7 @@ class SearchFilesArguments(Arguments):
     glob: str | None = Field(default=None, description='Only paths like this, such as "*.py"')
     literal: bool = Field(default=False, description="The pattern is plain text")
     ignore_case: bool = False
-    context: int = Field(default=0, ge=0, le=10, description="Lines to show around each match")
+    context: WholeNumber = Field(default=0, ge=0, le=10, description="Lines to show around each match")
 
 
 @dataclass(slots=True)

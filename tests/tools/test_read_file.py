@@ -121,4 +121,6 @@ def test_a_hard_linked_file_is_read_with_a_note(tools: ToolBench) -> None:
 def test_wrong_lines_are_answered_with_the_right_ones(tools: ToolBench) -> None:
     tools.put("a.txt", "one\n")
     assert tools.error("read_file", path="a.txt", start_line=5)["total"] == 1
-    assert tools.error("read_file", path="a.txt", start_line=0)["type"] == "invalid_arguments"
+    for wrong in (0, 1.5, "1", True):
+        assert tools.error("read_file", path="a.txt", start_line=wrong)["type"] == "invalid_arguments"
+    assert tools.output("read_file", path="a.txt", start_line=1.0, end_line=None)["last_line"] == 1
