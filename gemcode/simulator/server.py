@@ -89,11 +89,6 @@ class Simulator:
         for raw in sockets.values():  # a task that was cancelled before it began has closed nothing
             raw.close()
 
-    async def serve_forever(self) -> None:
-        """Runs until cancelled; for a command that has nothing else to do."""
-        async with self:
-            await asyncio.Event().wait()
-
     async def _accept(self) -> None:
         while True:
             raw, _ = await asyncio.get_running_loop().sock_accept(self._listener)

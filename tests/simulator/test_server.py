@@ -40,7 +40,7 @@ def post(http: httpx2.Client, method: str = "generateContent", body: Any = HELLO
 
 def exchange(simulator: Simulator, payload: bytes) -> bytes:
     """Raw bytes in, everything until the end of the connection out."""
-    with socket.create_connection(simulator.url.removeprefix("http://").split(":"), timeout=WAIT) as raw:  # type: ignore[arg-type]  # (host, port) as strings is fine
+    with socket.create_connection(("127.0.0.1", int(simulator.url.rpartition(":")[2])), timeout=WAIT) as raw:
         raw.sendall(payload)
         received = b""
         while data := raw.recv(65536):
@@ -231,15 +231,35 @@ def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
     assert response.json()["error"]["message"].startswith("Invalid JSON payload received.")
 
 
-def test_deep_arguments_are_refused_not_fatal() -> None:
-    deep: Any = {}
-    for _ in range(800):
-        deep = {"a": deep}
-    call = {"functionCall": {"name": "f", "args": deep}, "thoughtSignature": "AAAA"}
-    contents = [*HELLO["contents"], {"role": "model", "parts": [call]}]
+@pytest.mark.parametrize("depth", [50, 900, 960, 5000])
+def test_deep_arguments_are_never_fatal(depth: int) -> None:
+    call = {"functionCall": {"name": "f", "args": "ARGS"}, "thoughtSignature": "skip_thought_signature_validator"}
+    result = {"functionResponse": {"name": "f", "response": {}}}
+    contents = [*HELLO["contents"], {"role": "model", "parts": [call]}, {"parts": [result]}]
+    body = json.dumps({"contents": contents}).replace('"ARGS"', '{"a":' * depth + "1" + "}" * depth)
     with running_simulator(FOREVER) as simulator, client(simulator) as http:
-        assert post(http, body={"contents": contents}).status_code == 400
+        response = http.post(f"/v1/models/{MODEL}:generateContent", content=body.encode())
+        assert response.status_code == 200 if depth < 100 else response.status_code in (200, 400)
         assert post(http).status_code == 200
+
+
+def test_a_client_may_wait_for_permission_to_send_its_body() -> None:
+    request = raw_request("generateContent").replace(b"Host: x", b"Host: x\r\nExpect: 100-continue")
+    head, _, body = request.partition(b"\r\n\r\n")
+    with running_simulator(FOREVER) as simulator:
+        address = ("127.0.0.1", int(simulator.url.rpartition(":")[2]))
+        with socket.create_connection(address, timeout=WAIT) as raw:
+            raw.sendall(head + b"\r\n\r\n")
+            assert raw.recv(65536).startswith(b"HTTP/1.1 100")
+            raw.sendall(body)
+            assert raw.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_an_unknown_action_is_not_found_in_the_words_of_the_service() -> None:
+    with running_simulator(FOREVER) as simulator, client(simulator) as http:
+        response = post(http, "embedContent")
+    assert response.status_code == 404
+    assert "is not supported for embedContent" in response.json()["error"]["message"]
 
 
 def test_a_payload_over_the_limit_is_refused() -> None:
