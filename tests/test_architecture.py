@@ -47,7 +47,10 @@ OWNERS = {
 }
 # Modules past 400 lines, functions past 50 lines or with more than 6 parameters: each a visible decision.
 LONG_MODULES: dict[str, str] = {}
-LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {
+    "cli.py:chat": "one parameter per flag",
+    "cli.py:ask": "one parameter per flag",
+}
 
 
 @cache
@@ -94,9 +97,9 @@ def test_a_room_imports_only_what_it_may(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_nothing_imports_the_composition_root_or_the_command_line(path: Path) -> None:
-    if name(path) in ("app.py", "cli.py", "__main__.py"):
-        return
-    assert not {module for module in imports(path) if module.startswith(("gemcode.app", "gemcode.cli"))}
+    allowed = {"commands": "gemcode.app", "cli": "gemcode.app", "__main__": "gemcode.cli"}.get(room(path), "nothing")
+    above = {module for module in imports(path) if module.split(".")[:2] in (["gemcode", "app"], ["gemcode", "cli"])}
+    assert not {module for module in above if not module.startswith(allowed)}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
@@ -136,8 +139,10 @@ PROJECT_FILE_CALLS = ("open", "os.open", "os.path.realpath", "os.replace", "os.r
 PATH_METHODS = (".read_text", ".read_bytes", ".write_text", ".write_bytes", ".unlink", ".rename", ".open", ".resolve")
 # These open files of the user's own (configuration, state, a scenario named on the command line), never the project's.
 OPENS_OWN_FILES = {
+    "commands/demo.py",
     "config.py",
     "audit.py",
+    "agent/session.py",
     "cli.py",
     "app.py",
     "simulator/scenario.py",

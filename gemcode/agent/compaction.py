@@ -104,15 +104,17 @@ def choose_cut(history: Sequence[Message], keep: int, *, summarised: bool, open_
 
 def with_stubs(messages: Sequence[Message]) -> list[Message]:
     """The messages with large results of older steps replaced by a line that says how to get them again."""
-    calls = {call.id: call for message in messages if isinstance(message, ModelMessage) for call in message.calls}
     tools = [index for index, message in enumerate(messages) if isinstance(message, ToolMessage)]
-    fresh = set(tools[-FRESH_RESULTS:])
-    return [
-        ToolMessage(tuple(_stubbed(result, calls.get(result.call_id)) for result in message.results))
-        if isinstance(message, ToolMessage) and index not in fresh
-        else message
-        for index, message in enumerate(messages)
-    ]
+    fresh = tools[-FRESH_RESULTS:]
+    result: list[Message] = []
+    calls: dict[str, ToolCall] = {}
+    for index, message in enumerate(messages):
+        if isinstance(message, ModelMessage):
+            calls = {call.id: call for call in message.calls}
+        elif isinstance(message, ToolMessage) and index not in fresh:
+            message = ToolMessage(tuple(_stubbed(item, calls.get(item.call_id)) for item in message.results))
+        result.append(message)
+    return result
 
 
 def _stubbed(result: ToolResult, call: ToolCall | None) -> ToolResult:
@@ -179,7 +181,7 @@ async def compact(
         words = state.words[: len(state.words) - prompts]
         files = (entry.line() for entry in written(state.changed))
         messages = (summary_message(reply.message.text, words, files), *messages)
-    elif sum(map(size, messages)) > WORTHWHILE * total:
+    elif not messages or sum(map(size, messages)) > WORTHWHILE * total:
         raise GemcodeError("There is nothing to compact.", "It is done by itself when the window fills up.")
     after = window.tokens - int((total - sum(map(size, messages))) / scale)
     turns = sum(isinstance(message, UserMessage) for message in history[:cut]) - (cut > 0 and state.summaries > 0)

@@ -44,6 +44,8 @@ class UsageError(GemcodeError):
 class ModelError(GemcodeError):
     """The model could not be reached, or refused the request."""
 
+    too_long = False  # the conversation does not fit the model any more: compaction is the remedy
+
     def __init__(
         self,
         message: str,
@@ -53,14 +55,12 @@ class ModelError(GemcodeError):
         retryable: bool = False,
         delay: float | None = None,
         detail: str = "",
-        too_long: bool = False,
     ) -> None:
         super().__init__(message, hint)
         self.exit_code = exit_code
         self.retryable = retryable
         self.delay = delay  # seconds the server asked for, if it did
         self.detail = detail  # the raw text, for --verbose
-        self.too_long = too_long  # the conversation does not fit the model any more: compaction is the remedy
 
 
 class ToolError(Exception):

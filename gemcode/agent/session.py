@@ -16,7 +16,16 @@ from pathlib import Path
 from gemcode.agent.conversation import ConversationState, folded
 from gemcode.agent.errors import UsageError
 from gemcode.agent.messages import UserMessage
-from gemcode.agent.transcript import Committed, Entry, Opened, TurnEnded, Withdrawn, decode_entry, encode_entry
+from gemcode.agent.transcript import (
+    Committed,
+    Entry,
+    Opened,
+    StepTaken,
+    TurnEnded,
+    Withdrawn,
+    decode_entry,
+    encode_entry,
+)
 
 SUFFIX = ".jsonl"
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"  # nothing that looks like something else
@@ -56,6 +65,7 @@ class Session:
         self.state = ConversationState()
         self._store = store
         self._descriptor = descriptor
+        self._answered = descriptor is not None
 
     def record(self, entry: Entry) -> None:
         """Write an entry through to the file; this is the agent's journal. Raises OSError."""
@@ -64,6 +74,8 @@ class Session:
                 return  # nothing was said yet, so there is nothing to keep
             self.id, self._descriptor = self._store.make_file(self.id, self.forked_from)
         _write(self._descriptor, _encoded(entry))
+        prompt = isinstance(entry, Committed) and isinstance(entry.message, UserMessage)
+        self._answered = self._answered or (isinstance(entry, Committed | StepTaken) and not prompt)
         if isinstance(entry, TurnEnded):
             with contextlib.suppress(OSError):  # a file system without it still has the bytes
                 os.fsync(self._descriptor)
@@ -72,7 +84,7 @@ class Session:
         """Let it go. A session in which nothing was answered leaves no file behind."""
         if self._descriptor is None:
             return
-        if not self.state.turns and not self.state.steps:
+        if not self._answered:
             with contextlib.suppress(OSError):
                 self._store.unlink(self.id)
         os.close(self._descriptor)
@@ -114,12 +126,9 @@ class SessionStore:
 
     def find(self, wanted: str) -> str:
         """The one session whose id is or begins with `wanted`. Raises UsageError."""
-        identifiers = list(self._identifiers())
-        matching = (
-            [wanted] if wanted in identifiers else [one for one in identifiers if wanted and one.startswith(wanted)]
-        )
-        if len(matching) == 1:
-            return matching[0]
+        matching = [one for one in self._identifiers() if wanted and one.startswith(wanted)]
+        if wanted in matching or len(matching) == 1:
+            return wanted if wanted in matching else matching[0]
         what = f"Several sessions begin with {wanted!r}." if matching else f"There is no session {wanted!r} here."
         raise UsageError(what, "See the list with: gemcode sessions")
 
