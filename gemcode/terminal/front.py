@@ -64,6 +64,7 @@ class LiveFront:
         write_stdout(paint_all(lines, self.look))
 
     def new_view(self) -> LiveView:
+        clear_typeahead(self._input)  # what was typed behind the prompt belongs to nobody
         self._view = LiveView(self._region, None, self.look, self.size)
         self._view.declined = self.approval.declined
         return self._view

@@ -11,6 +11,8 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.shortcuts import PromptSession
 
@@ -160,12 +162,15 @@ class PromptLine:
             input=streams[0],
             output=streams[1],
         )
+        for window in self._session.layout.find_all_windows():
+            if isinstance(window.content, CompletionsMenuControl):
+                window.height = lambda: Dimension(min=1, max=_menu_rows())
         self._session.app.ttimeoutlen = 0.05
         self._session.app.timeoutlen = 0.3
 
     async def read(self) -> str:
         self._completer.forget_files()
-        self._session.reserve_space_for_menu = max(min(6, terminal_size().rows // 3), 1)
+        self._session.reserve_space_for_menu = _menu_rows()
         text = await self._session.prompt_async()
         self._cleared = ""
         return self._pastes.expand(text)
@@ -177,10 +182,7 @@ class PromptLine:
         @bindings.add("enter")
         def send(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            pasted = bool(event.app.key_processor.input_queue)  # more keys behind it: no person types that fast
-            if pasted:
-                buffer.insert_text("\n")
-            elif buffer.document.text_before_cursor.endswith("\\"):
+            if buffer.document.text_before_cursor.endswith("\\"):
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")
             else:
@@ -214,6 +216,17 @@ class PromptLine:
             event.current_buffer.insert_text("/help")
             event.current_buffer.validate_and_handle()
 
+        @bindings.add("tab")
+        def complete(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            typed = buffer.document.text_before_cursor
+            if buffer.complete_state is not None:
+                buffer.complete_next()
+            elif typed.startswith("/") and len(found := _matching_commands(typed)) == 1:
+                buffer.insert_text(found[0].removeprefix(typed))
+            else:
+                buffer.start_completion()
+
         @bindings.add("s-tab", filter=~has_completions)
         def switch(event: KeyPressEvent) -> None:
             self._switch_mode()
@@ -223,6 +236,11 @@ class PromptLine:
             event.current_buffer.cancel_completion()
 
         return bindings
+
+
+def _menu_rows() -> int:
+    """Rows for the completion menu: few, so that a low terminal does not scroll."""
+    return max(min(8, terminal_size().rows // 3), 1)
 
 
 def color_depth(look: Look) -> ColorDepth:

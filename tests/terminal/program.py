@@ -69,14 +69,17 @@ SCENARIOS: dict[str, list[Script]] = {
     "reads": [calls(*(("read_file", {"path": f"f{n}.txt"}) for n in range(10))), says("Read all.")],
     "write": [calls(write("cart.py", "a\nB\nc\n")), says("Done with it."), says("Next.")],
     "twice": [calls(write("cart.py", "a\nB\nc\n")), calls(write("other.py", "x\n")), says("Both."), says("Next.")],
-    "makefile": [calls(write("one.py", "1\n"), write("Makefile", "all:\n\ttrue\n")), says("Done."), calls(write("two.py", "2\n")), says("Again.")],
+    "makefile": [
+        calls(write("one.py", "1\n"), write("Makefile", "all:\n\ttrue\n")), says("Done."),
+        calls(write("two.py", "2\n")), says("Again."),
+    ],
     "new": [calls(write("docs/new/api.md", "text\n" * 42)), says("Made.")],
     "large": [calls(write("large.txt", LARGE)), says("Large done.")],
     "secret": [calls(("read_file", {"path": ".env"})), says("Seen.")],
     "long": [calls(write("cart.py", "a\n" + "B" * 700 + "\nc\n")), says("Long done.")],
     "limit": [[Retrying("Limit of 10 requests per minute reached", 3.0, 1, 5), 3.0, *says("After the wait.")]],
     "retry": [[TextDelta("Half an ans"), Retrying("The connection broke", 0.2, 1, 5), 0.2, *says("The whole answer.")]],
-    "error": [[ModelError("Cannot reach the API: name not resolved.", "Are you offline?", detail='{"raw": 1}')], says("Back.")],
+    "error": [[ModelError("Cannot reach the API: name not resolved.", "Are you offline?", detail='{"raw": 1}')]],
     "thoughts": [[0.3, *says("Thought of it.")]],
 }  # fmt: skip
 

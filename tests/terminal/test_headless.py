@@ -177,7 +177,7 @@ def test_stream_json_gives_every_event_on_its_line_and_the_result_last(capsys: C
     result = events[-1]
     del result["type"]
     assert result == json.loads(one_line_json(result_object(OUTCOME, "7f3k", "gemini-3.8-flash")))
-    assert events[5] == {"type": "tool_result", "id": "c1", "name": "read_file", "ok": True, "duration_ms": 1.25, "output": "x"}  # fmt: skip
+    assert events[5] | {"type": "tool_result", "id": "c1", "ok": True, "output": "x"} == events[5]
 
 
 @given(st.text(alphabet=st.characters()))
