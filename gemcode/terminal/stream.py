@@ -88,6 +88,8 @@ class BlockSplitter:
             closing = partial.strip() and not partial.strip().strip(self._fence.mark[0])
             text = _unindented(partial, self._fence.indent)
             return self._code(self._fence, text) if text and not closing else None
+        if len(self._lines) == 1 and self._kind is Kind.PARAGRAPH and self._lines[0].lstrip().startswith("|"):
+            return None  # the head of a table, most likely
         kind = self._kind or Kind.PARAGRAPH
         hidden = (
             self._is_table()  # finished rows only
