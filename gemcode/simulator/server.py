@@ -73,14 +73,13 @@ class Simulator:
         self._listener = socket.create_server((self._host, self._port))
         self._listener.setblocking(False)
         self._port = self._listener.getsockname()[1]
-        self._accepting = asyncio.create_task(self._accept())
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._accepting.cancel()
-        await asyncio.gather(self._accepting, return_exceptions=True)
+        asyncio.get_running_loop().remove_reader(self._listener)
         self._listener.close()
         sockets = dict(self._open)
         for task in sockets:
@@ -89,12 +88,15 @@ class Simulator:
         for raw in sockets.values():  # a task that was cancelled before it began has closed nothing
             raw.close()
 
-    async def _accept(self) -> None:
-        while True:
-            raw, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-            task = asyncio.create_task(self._converse(raw))
-            self._open[task] = raw
-            task.add_done_callback(self._open.pop)
+    def _accept(self) -> None:
+        try:
+            raw, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return  # the client is gone again
+        raw.setblocking(False)
+        task = asyncio.create_task(self._converse(raw))
+        self._open[task] = raw
+        task.add_done_callback(self._open.pop)
 
     async def _converse(self, raw: socket.socket) -> None:
         connection = Connection(*await asyncio.open_connection(sock=raw))
