@@ -19,6 +19,7 @@ from gemcode.agent.messages import Generation
 from gemcode.agent.model import Model
 from gemcode.agent.policy import Mode
 from gemcode.agent.registry import Limits, ToolRegistry
+from gemcode.agent.session import Session, SessionStore
 from gemcode.agent.tool import Approver
 from gemcode.audit import Audit
 from gemcode.config import Settings
@@ -42,6 +43,8 @@ class Options:
 
     project: Path = Path()
     flags: Mapping[str, Any] | None = None  # of Settings, by field name
+    resume: str = ""
+    latest: bool = False  # --continue
     output: OutputFormat = OutputFormat.TEXT
     verbose: bool = False
     no_color: bool = False
@@ -57,6 +60,7 @@ class Project:
     store: Store
     bench: Workbench
     registry: ToolRegistry
+    sessions: SessionStore
     audit_directory: Path
     instructions: str
     notices: tuple[str, ...]
@@ -89,7 +93,11 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
             )
             instructions, notices = _instructions(root)
             notices = (*settings.warnings, *store.notices, *notices)
-            yield Project(settings, session_id, root, store, bench, registry, audit_directory, instructions, notices)
+            sessions = SessionStore(store.directory / "sessions", root.display, __version__)
+            sessions.prune(settings.session_days)
+            yield Project(
+                settings, session_id, root, store, bench, registry, sessions, audit_directory, instructions, notices
+            )
 
 
 def _with_project_file(settings: Settings, root: Root) -> Settings:
@@ -127,6 +135,15 @@ def make_model(settings: Settings, trace: Callable[[str], None] | None = None) -
     )
 
 
+def open_session(project: Project, resume: str = "", *, latest: bool = False) -> Session:
+    """The conversation to record: a new one, or one to go on with."""
+    if latest and not resume:
+        resume = project.sessions.latest() or ""
+        if not resume:
+            raise UsageError("There is no session here to continue.", "Start one with: gemcode chat")
+    return project.sessions.resume(resume) if resume else Session(project.sessions, project.session_id)
+
+
 def make_agent(project: Project, model: Model, approve: Approver, mode: Mode) -> Agent:
     settings = project.settings
     if settings.max_cost is not None and catalog.find(settings.model) is None:
@@ -142,11 +159,13 @@ def make_agent(project: Project, model: Model, approve: Approver, mode: Mode) ->
 
 def persona(project: Project, model: str) -> Persona:
     """Who answers: the model, what it is told, and what it costs."""
+    info = catalog.find(model)
     return Persona(
         model=model,
         system=lambda mode: system_instruction(mode, project.instructions),
         generation=Generation(thinking_level=project.settings.thinking_level or None),
         price=lambda usage: catalog.cost_usd(model, usage, date.today()),
+        input_limit=info.input_limit if info else None,
     )
 
 

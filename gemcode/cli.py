@@ -48,6 +48,8 @@ CostOption = Annotated[
 TimeOption = Annotated[
     float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Time for the whole turn.")
 ]
+ResumeOption = Annotated[str, typer.Option(metavar="ID", help="Go on with a session. See: gemcode sessions")]
+ContinueOption = Annotated[bool, typer.Option("-c", "--continue", help="Go on with the last session.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Details of requests and errors, on stderr.")]
 ColorOption = Annotated[bool, typer.Option("--no-color", help="No colours.")]
 YesAnswer = Annotated[bool, typer.Option("-y", "--yes", help="Do it without asking.")]
@@ -69,6 +71,8 @@ def chat(
     max_steps: StepsOption = None,
     max_cost: CostOption = None,
     timeout: TimeOption = None,
+    resume: ResumeOption = "",
+    continue_: ContinueOption = False,
     verbose: VerboseOption = False,
     no_color: ColorOption = False,
     version: VersionOption = False,
@@ -95,6 +99,8 @@ def ask(
     max_steps: StepsOption = None,
     max_cost: CostOption = None,
     timeout: TimeOption = None,
+    resume: ResumeOption = "",
+    continue_: ContinueOption = False,
     tool_choice: Annotated[
         str, typer.Option("--tool-choice", metavar="CHOICE", help="First step: auto, required, none or a tool's name.")
     ] = "auto",
@@ -220,6 +226,23 @@ def restore(
 
 
 @app.command()
+def sessions(
+    action: Annotated[str, typer.Argument(help="list, show or delete")] = "list",
+    session: Annotated[str, typer.Argument(metavar="[ID]", help="A session, for show and delete.")] = "",
+    project: ProjectOption = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Saved conversations of this project.
+
+    Example: gemcode sessions show k3f9
+    """
+    from gemcode.commands import sessions as command
+
+    options = _options(locals())
+    _run(lambda: command.run(options, action, session, as_json=as_json))
+
+
+@app.command()
 def audit(
     action: Annotated[str, typer.Argument(help="show or verify")] = "show",
     project: ProjectOption = Path(),
@@ -273,6 +296,8 @@ def _options(given: dict[str, Any]) -> Any:
     return composition.Options(
         project=given.get("project", Path()),
         flags=flags,
+        resume=given.get("resume", ""),
+        latest=given.get("continue_", False),
         output=given.get("output_format", OutputFormat.TEXT),
         verbose=given.get("verbose", False),
         no_color=given.get("no_color", False),

@@ -59,6 +59,7 @@ class Settings:
     max_cost: float | None = None
     timeout: float | None = None
     read_timeout: float = 300.0
+    session_days: float = 90.0  # unused sessions older than that are deleted
     bounds: Bounds = Bounds()
     verbose: bool = False
     warnings: tuple[str, ...] = ()
@@ -76,6 +77,7 @@ _USER_KEYS: Mapping[str, type | tuple[type, ...]] = {
     "max_cost": (int, float),
     "timeout": (int, float),
     "read_timeout": (int, float),
+    "session_days": (int, float),
 }
 
 _LIMITS = frozenset(item.name for item in fields(Bounds))

@@ -1,6 +1,7 @@
 """`gemcode ask`: one prompt, one answer on stdout, everything else on stderr. Never asks without a terminal."""
 
 import asyncio
+import contextlib
 import os
 import select
 import signal
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gemcode import app
-from gemcode.agent.errors import ExitCode, GemcodeError, UsageError
+from gemcode.agent.errors import GemcodeError, UsageError
 from gemcode.agent.events import Notice, Outcome, Status
 from gemcode.agent.loop import Agent
 from gemcode.agent.messages import ChoiceMode, Text, ToolChoice, UserMessage
@@ -17,7 +18,7 @@ from gemcode.agent.policy import Mode
 from gemcode.agent.tool import Approver, decline_unasked
 from gemcode.config import DEFAULT_MODEL
 from gemcode.terminal.headless import OutputFormat, Reporter
-from gemcode.terminal.safe import StdoutClosed, write_stderr
+from gemcode.terminal.safe import write_stderr
 from gemcode.terminal.tty import input_descriptor, is_terminal, on_signal
 from gemcode.tools import mentions
 
@@ -27,36 +28,34 @@ PATIENCE = 2.0  # seconds of silence on stdin before we say what we wait for
 
 def run(options: app.Options, words: Sequence[str], choice_text: str = "auto") -> int:
     """The exit code. The reporter prints the outcome once, also when it never came to a request."""
-    session_id = app.new_session_id()
+    run_id = app.new_session_id()
     model = (options.flags or {}).get("model") or os.environ.get("GEMCODE_MODEL") or DEFAULT_MODEL
-    reporter = app.make_reporter(options, str(model), session_id)
+    reporter = app.make_reporter(options, str(model), options.resume or run_id)
     try:
-        outcome = _answer(options, words, choice_text, session_id, reporter)
+        outcome = _answer(options, words, choice_text, run_id, reporter)
     except GemcodeError as error:
         outcome = Outcome(Status.of_exit_code(error.exit_code), error=error)
         reporter.finish(outcome)
     except KeyboardInterrupt:
         outcome = Outcome(Status.INTERRUPTED, error=GemcodeError("Interrupted."))
         reporter.finish(outcome)
-    except StdoutClosed:
-        return ExitCode.STDOUT_CLOSED
     return outcome.status.exit_code
 
 
-def _answer(
-    options: app.Options, words: Sequence[str], choice_text: str, session_id: str, reporter: Reporter
-) -> Outcome:
+def _answer(options: app.Options, words: Sequence[str], choice_text: str, run_id: str, reporter: Reporter) -> Outcome:
     settings = app.load_settings(options)
-    with app.open_project(settings, session_id) as project:
+    with app.open_project(settings, run_id) as project:
         choice = parse_choice(choice_text, project)
         model = app.make_model(project.settings, write_stderr if options.verbose else None)
         prompt = read_prompt(words, project)
-        interactive = options.output is OutputFormat.TEXT and is_terminal(input_descriptor()) and is_terminal(2)
+        interactive = options.output is OutputFormat.TEXT and is_terminal(input_descriptor()) and is_terminal(1)
         mode = settings.approve or (Mode.ASK if interactive else Mode.NONE)
         agent = app.make_agent(project, model, _approver(interactive, options), mode)
-        for notice in (*project.notices, *app.endpoint_notice(settings)):
-            reporter(Notice(notice, warning=True))
-        return asyncio.run(run_turn(agent, prompt, reporter, choice))
+        with contextlib.closing(app.open_session(project, options.resume, latest=options.latest)) as session:
+            agent.begin(session.state, session.record)
+            for notice in (*project.notices, *app.endpoint_notice(settings)):
+                reporter(Notice(notice, warning=True))
+            return asyncio.run(run_turn(agent, prompt, reporter, choice))
 
 
 def _approver(interactive: bool, options: app.Options) -> Approver:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gemcode import app
-from gemcode.agent.errors import GemcodeError, UsageError
+from gemcode.agent.errors import UsageError
 from gemcode.agent.loop import Agent
 from gemcode.agent.messages import UserMessage
 from gemcode.agent.policy import Mode
@@ -17,7 +17,7 @@ from gemcode.config import Settings, require_key
 from gemcode.gemini import catalog
 from gemcode.terminal.repl import Repl, open_front
 from gemcode.terminal.safe import write_stderr
-from gemcode.terminal.session import ReplSession, SavedSession, Services
+from gemcode.terminal.session import ReplSession, Services
 from gemcode.terminal.tty import input_descriptor, is_terminal
 from gemcode.terminal.view import About
 from gemcode.tools import mentions

@@ -12,7 +12,6 @@ from pathlib import Path
 from gemcode import app
 from gemcode.agent.errors import GemcodeError, UsageError
 from gemcode.agent.events import Status
-from gemcode.agent.messages import UserMessage
 from gemcode.agent.policy import Mode
 from gemcode.commands import chat
 from gemcode.config import Secret, Settings
@@ -24,6 +23,8 @@ from gemcode.terminal.paint import Line, Style, line, paint, paint_all
 from gemcode.terminal.plainview import PlainView
 from gemcode.terminal.safe import write_stdout
 from gemcode.terminal.tty import input_descriptor, is_terminal
+from gemcode.terminal.view import marks_for
+from gemcode.tools import mentions
 
 INTRODUCTION = (
     "gemcode demo: a scratch copy of a small project, a built-in simulator, no network. No model is behind it."
@@ -128,7 +129,7 @@ async def _play(settings: Settings, look: Look) -> None:
             person.answers = list(stop.answers)
             view = PlainView(write_stdout, write_stdout, look, lambda: terminal_size().columns)
             view.declined = approval.declined
-            outcome = await agent.run(UserMessage.of(stop.prompt), view)
+            outcome = await agent.run(mentions.expand(stop.prompt, project.bench), view)
             view.close()
             if outcome.status is not stop.ends:
                 said = outcome.error.message if outcome.error else outcome.status
@@ -140,6 +141,7 @@ class _ScriptedPerson:
 
     def __init__(self, look: Look) -> None:
         self._look = replace(look, live=False)
+        self.marks = marks_for(unicode=look.unicode)
         self.answers: list[str] = []
 
     def size(self) -> Size:
@@ -151,7 +153,7 @@ class _ScriptedPerson:
     async def key(self, question: Line, letters: str) -> str:
         return self._answer(question)
 
-    async def text(self, question: Line) -> str:
+    async def text(self, question: Line, *, typed: bool = False) -> str:
         return self._answer(question)
 
     def _answer(self, question: Line) -> str:

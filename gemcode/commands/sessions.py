@@ -1,0 +1,72 @@
+"""`gemcode sessions`: the saved conversations of this project."""
+
+import json
+import time
+from dataclasses import asdict
+
+from gemcode import app
+from gemcode.agent.errors import UsageError
+from gemcode.agent.messages import ModelMessage, UserMessage
+from gemcode.agent.session import SessionInfo, SessionStore
+from gemcode.agent.transcript import Committed
+from gemcode.terminal.safe import escape, write_stdout
+
+
+def run(options: app.Options, action: str, session: str, *, as_json: bool) -> int:
+    with app.open_project(app.load_settings(options), app.new_session_id()) as project:
+        if action == "list":
+            return _list(project.sessions, as_json=as_json)
+        if action not in ("show", "delete"):
+            raise UsageError(f"{action!r} is not an action of sessions.", "Use: gemcode sessions list, show or delete")
+        if not session:
+            raise UsageError(f"sessions {action} needs the id of a session.", "See the ids with: gemcode sessions")
+        if action == "delete":
+            write_stdout(f"Session {project.sessions.delete(session)} is deleted.\n")
+            return 0
+        return _show(project.sessions, session)
+
+
+def _list(store: SessionStore, *, as_json: bool) -> int:
+    infos = store.infos()
+    if as_json:
+        write_stdout(json.dumps([asdict(info) for info in infos], indent=2) + "\n")
+        return 0
+    if not infos:
+        write_stdout("No sessions in this project yet.\n")
+    for info in infos:
+        write_stdout(row(info) + "\n")
+    return 0
+
+
+def row(info: SessionInfo) -> str:
+    """One line of the list: id, age, title, turns, model, files changed, cost."""
+    cost = "" if info.cost_usd is None else f"  ${info.cost_usd:.2f}"
+    title = escape(info.title, single_line=True)[:40]
+    turns = f"{info.turns} turn{'' if info.turns == 1 else 's'}"
+    return f"{info.id:6} {age(info.updated):>12}  {title:40}  {turns}  {info.files} files{cost}  {escape(info.model)}"
+
+
+def age(when: float) -> str:
+    """How long ago, in the largest unit that fits."""
+    seconds = max(0.0, time.time() - when)
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "just now"
+
+
+def _show(store: SessionStore, wanted: str) -> int:
+    """What was said, in order; tool calls as one line each."""
+    for line in store.read(wanted):
+        if not isinstance(line.entry, Committed):
+            continue
+        message = line.entry.message
+        if isinstance(message, UserMessage):
+            write_stdout("> " + escape(message.text).replace("\n", "\n  ") + "\n")
+        elif isinstance(message, ModelMessage):
+            for call in message.calls:
+                write_stdout(f"· {escape(call.name)} {escape(json.dumps(call.args), single_line=True)[:200]}\n")
+            if message.text:
+                write_stdout(escape(message.text).rstrip("\n") + "\n")
+    return 0
