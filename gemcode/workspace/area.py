@@ -29,9 +29,15 @@ class Area:
         self.locks = locks_fd
         self.session = session
         self.file_bytes = file_bytes
-        self.objects = Objects(fd)
-        self.late = ensure_directory(fd, "late")
-        self.journal = Journal(fd, session, locks.this_process())
+        with contextlib.ExitStack() as opened:
+            opened.callback(locks.close_quietly, fd)
+            self.objects = Objects(fd)
+            opened.callback(self.objects.close)
+            self.late = ensure_directory(fd, "late")
+            opened.callback(locks.close_quietly, self.late)
+            self.journal = Journal(fd, session, locks.this_process())
+            opened.callback(self.journal.close)
+            self._opened = opened.pop_all()  # all of it or, after an error, none
 
     def usage(self) -> int:
         """Bytes held: objects, and displaced files."""
@@ -53,10 +59,7 @@ class Area:
             yield free
 
     def close(self) -> None:
-        self.journal.close()
-        self.objects.close()
-        locks.close_quietly(self.late)
-        locks.close_quietly(self.fd)
+        self._opened.close()
 
 
 def hash_file(fd: int, limit: int) -> tuple[Hash | None, bytes]:
@@ -110,18 +113,17 @@ def open_project(projects: int, root: Root) -> tuple[str, int]:
 
 
 def _read_about(projects: int, name: str) -> dict[str, object]:
+    """What a project's directory says of itself; nothing if it never came to be. Any other error must not pass for
+    "unknown project", which would start a second, empty history.
+    """
     try:
-        directory = osfs.open(name, DIRECTORY, dir_fd=projects)
-    except OSError:
+        fd = osfs.open(f"{name}/{_ABOUT}", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=projects)
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     try:
-        fd = osfs.open(_ABOUT, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory)
-        try:
-            found = json.loads(osfs.read_all(fd, 65_536))
-        finally:
-            locks.close_quietly(fd)
-        return found if isinstance(found, dict) else {}
-    except (OSError, ValueError):
+        found = json.loads(osfs.read_all(fd, 65_536))
+    except ValueError:
         return {}
     finally:
-        locks.close_quietly(directory)
+        locks.close_quietly(fd)
+    return found if isinstance(found, dict) else {}

@@ -12,7 +12,8 @@ from gemcode.workspace import locks, osfs
 from gemcode.workspace.area import LATE_FLAGS, Area, hash_file
 from gemcode.workspace.objects import Hash
 
-WATCHED = 64
+WATCHED = 256
+WATCHED_OPEN = 64  # of those, held only by an open fd
 
 
 @dataclass(slots=True)
@@ -53,8 +54,11 @@ class Displaced:
     def recheck(self) -> list[str]:
         """Look at every watched file again; late saves are kept, and said. The oldest leave when there are too many."""
         notices = [notice for watched in self._watched if (notice := self._look(watched)[1])]
-        while len(self._watched) > WATCHED:
-            notices += self._release(self._watched.pop(0))
+        held = [watched for watched in self._watched if watched.fd >= 0]
+        for watched in [*self._watched[:-WATCHED], *held[:-WATCHED_OPEN]]:
+            if watched in self._watched:
+                self._watched.remove(watched)
+                notices += self._release(watched)
         return notices
 
     def close(self) -> list[str]:

@@ -72,8 +72,10 @@ def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:
 
 
 def close(fd: int) -> None:
-    _before("close")
-    os.close(fd)
+    try:
+        _before("close")
+    finally:
+        os.close(fd)  # as in Linux, where the fd is gone even when close reports an error
 
 
 # --- bytes ---

@@ -7,6 +7,7 @@ from typing import Literal
 from gemcode.agent.errors import ToolError
 from gemcode.workspace.journal import Identity
 from gemcode.workspace.objects import Hash, hash_of
+from gemcode.workspace.refusal import tool_error
 from gemcode.workspace.root import Root
 
 FILE_BYTES = 8 << 20
@@ -59,14 +60,17 @@ class WriteResult:
 
 def snapshot(root: Root, path: str, limit: int = FILE_BYTES) -> Snapshot:
     """The present state of a file that may be written."""
-    with root.open_parent(path) as parent:
-        file = parent.open_leaf()
-        if file is None:
-            return Snapshot(parent.path, None, None, 0, 0, parent.identity, parent.missing)
-        with file:
-            data = file.read(limit)
-            mode, nlink = stat.S_IMODE(file.stat.st_mode), file.stat.st_nlink
-            return Snapshot(parent.path, data, hash_of(data), mode, nlink, parent.identity, ())
+    try:
+        with root.open_parent(path) as parent:
+            file = parent.open_leaf()
+            if file is None:
+                return Snapshot(parent.path, None, None, 0, 0, parent.identity, parent.missing)
+            with file:
+                data = file.read(limit)
+                mode, nlink = stat.S_IMODE(file.stat.st_mode), file.stat.st_nlink
+                return Snapshot(parent.path, data, hash_of(data), mode, nlink, parent.identity, ())
+    except OSError as error:
+        raise tool_error(error, path) from error
 
 
 def propose(before: Snapshot, after: bytes, limit: int = FILE_BYTES) -> Proposal:

@@ -6,7 +6,7 @@ It lives outside of the project, which it never touches but to clean up after a 
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -52,27 +52,34 @@ class Store:
         self._owner = False
         self._used = 0
         self._elsewhere = 0
+        self._kept = contextlib.ExitStack()
 
     @classmethod
     def open(cls, state_dir: str | os.PathLike[str], root: Root, session_id: str, limits: Limits | None = None) -> Self:
         """Open or create the project's store, clean up after dead processes, and prune if no other session runs."""
         limits = limits or Limits()
-        with contextlib.ExitStack() as opened:
-            try:
+        try:
+            with contextlib.ExitStack() as opened:
                 state = open_state_directory(Path(state_dir))
                 opened.callback(locks.close_quietly, state)
                 projects = ensure_directory(state, "projects")
                 opened.callback(locks.close_quietly, projects)
-                with locks.holding(state, "lock"):
-                    name, fd = open_project(projects, root)
-                    area = Area(fd, ensure_directory(state, "locks"), session_id, limits.file_bytes)
-                store = cls(Path(state_dir) / "projects" / name, area, session_id, limits)
-                store._start(root, projects)
-            except OSError as error:
-                raise UsageError(
-                    f"The backup store in {state_dir} can't be used: {error.strerror}.",
-                    "Nothing is written without backups: free some space, mend the directory, or set GEMCODE_HOME.",
-                ) from error
+                with contextlib.ExitStack() as kept:
+                    shards = ensure_directory(state, "locks")
+                    kept.callback(locks.close_quietly, shards)
+                    with locks.holding(state, "lock"):
+                        name, fd = open_project(projects, root)
+                        area = Area(fd, shards, session_id, limits.file_bytes)
+                    kept.callback(area.close)
+                    store = cls(Path(state_dir) / "projects" / name, area, session_id, limits)
+                    kept.callback(store._leave)
+                    store._start(root, projects)
+                    store._kept = kept.pop_all()
+        except OSError as error:
+            raise UsageError(
+                f"The backup store in {state_dir} can't be used: {error.strerror}.",
+                "Nothing is written without backups: free some space, mend the directory, or set GEMCODE_HOME.",
+            ) from error
         return store
 
     def _start(self, root: Root, projects: int) -> None:
@@ -117,7 +124,8 @@ class Store:
 
     def history(self, path: str | None = None) -> list[WriteRecord]:
         """The writes that happened and the versions set aside, the newest first."""
-        self.area.journal.refresh()
+        with _reported():
+            self.area.journal.refresh()
         records = [r for r in self.area.journal.records.values() if r.happened or r.status == "kept"]
         records.sort(key=lambda record: record.sequence, reverse=True)
         return [record for record in records if path is None or record.path == path]
@@ -134,7 +142,8 @@ class Store:
 
     def verify(self) -> Verification:
         """Hash every object again, and look for every old content that the history promises."""
-        sizes = self.area.objects.sizes()
+        with _reported():
+            sizes = self.area.objects.sizes()
         damaged: list[Hash] = []
         for name in sizes:
             try:
@@ -148,21 +157,23 @@ class Store:
 
     def prune(self, limits: Limits | None = None) -> Pruned:
         """Remove what the limits allow to forget; nothing while another session is open."""
-        if not self._owner and self._lock.acquire(locks.EXCLUSIVE) != "held":
-            return Pruned()
-        try:
-            pruned = prune(self.area, limits or self.limits)
-            self._used = self.area.usage()
-        finally:
-            if not self._owner:
-                self._lock.acquire(locks.SHARED)
-        return pruned
+        with _reported():
+            if not self._owner and self._lock.acquire(locks.EXCLUSIVE) != "held":
+                self._lock.acquire(locks.SHARED)  # a failed conversion may have let go of it
+                return Pruned()
+            try:
+                pruned = prune(self.area, limits or self.limits)
+                self._used = self.area.usage()
+            finally:
+                if not self._owner:
+                    self._lock.acquire(locks.SHARED)
+            return pruned
 
     def back_up(self, data: bytes) -> Hash:
         """Store a content durably before it is replaced; refused when there is no room left that could be made."""
         room = min(self.limits.project_bytes, self.limits.total_bytes - self._elsewhere)
         if self._used + len(data) > room:
-            self.prune()
+            self.prune(replace(self.limits, project_bytes=max(room - len(data), 0)))
         if self._used + len(data) > room:
             raise ToolError(
                 "quota", "The backup store is full, so nothing was written; see gemcode doctor.", limit=room
@@ -193,10 +204,19 @@ class Store:
         """Look a last time at the displaced files, and leave; what the person should know."""
         notices = [*self.notices, *self.displaced.close()]
         self.notices.clear()
+        self._kept.close()
+        return notices
+
+    def _leave(self) -> None:
         if self._owner:
             with contextlib.suppress(OSError):
                 osfs.unlink(self.area.fd, _OWNER)
         self._lock.close()
-        locks.close_quietly(self.area.locks)
-        self.area.close()
-        return notices
+
+
+@contextlib.contextmanager
+def _reported() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ToolError("io_error", f"The backup store can't be used: {error.strerror}.", errno=error.errno) from error

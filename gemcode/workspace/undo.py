@@ -60,6 +60,8 @@ def restore(root: Root, store: Store, id: str) -> Proposal:
 def _take_back(root: Root, store: Store, newest: WriteRecord, oldest: WriteRecord) -> list[Proposal]:
     """From what the newest write left to what was there before the oldest; nothing if that is the same."""
     proposal = _back_to(root, store, oldest)
+    if proposal.after == proposal.before.data:
+        return []
     if proposal.before.hash != newest.intent.new:
         raise ToolError(
             "conflict",
@@ -68,7 +70,7 @@ def _take_back(root: Root, store: Store, newest: WriteRecord, oldest: WriteRecor
             expected=newest.intent.new,
             found=proposal.before.hash,
         )
-    return [proposal] if proposal.after != proposal.before.data else []
+    return [proposal]
 
 
 def _back_to(root: Root, store: Store, record: WriteRecord) -> Proposal:

@@ -147,8 +147,10 @@ class _Write:
                 at_path, at_temporary = identity_at(swap.fd, swap.leaf), identity_at(swap.fd, self.temporary)
             except OSError:
                 return False
-            untouched = at_path == swap.ours if self.new is None else at_temporary == swap.ours
-            if untouched:
+            happened = at_temporary != swap.ours
+            if old is None or self.new is None:
+                happened = (at_path == swap.ours) == (old is None)
+            if not happened:
                 raise
             swap.held = swap.held or ("" if old is None else self.temporary)
         return True
@@ -221,7 +223,9 @@ class _Write:
         try:
             for name in (self.temporary, self.temporary + ASIDE):
                 seen = swap.look(name)
-                if seen is not None:
+                if seen is not None and seen.identity == identity_at(swap.fd, swap.leaf):
+                    osfs.unlink(swap.fd, name)  # a second name of the very file that is in place
+                elif seen is not None:
                     known = self.new if swap.pristine(seen) else self.before.hash
                     self.store.displaced.retain(swap.fd, name, self.id, self.path, known or "")
             osfs.fsync(swap.fd)
