@@ -143,13 +143,13 @@ def _shown(groups: list[list[_Piece]]) -> list[_Piece]:
 
 
 def _closing(shown: list[_Piece], response: "_Response") -> dict[str, Any]:
-    """The last event of a generation 3 stream: an empty text, signed if the reply made no call."""
+    """A last event of its own: an empty text, which generation 3 signs if the reply made no call."""
     if response.reply.finish not in KEEPS_CONTENT:
         return {}
     if not shown:
         return {"content": {"role": "model"}}
     part: dict[str, Any] = {"text": ""}
-    if not any(_is_call(piece) for piece in shown):
+    if response.turn.model.needs_signatures and not any(_is_call(piece) for piece in shown):
         part["thoughtSignature"] = _signature(part, response.turn)
     return {"content": _content([part])}
 
