@@ -136,7 +136,7 @@ def _walk(root: Root, path: str, limits: ListingLimits, after: str, report: Walk
         while levels:
             level = levels[-1]
             if not level.waiting:
-                osfs.close(levels.pop().fd)
+                osfs.release(levels.pop().fd)
                 continue
             entry = level.waiting.pop()
             key = level.prefix + entry.key
@@ -153,13 +153,13 @@ def _walk(root: Root, path: str, limits: ListingLimits, after: str, report: Walk
                     levels.append(below)
     finally:
         for level in levels:
-            osfs.close(level.fd)
+            osfs.release(level.fd)
 
 
 def _enter_listed(root: Root, path: str, limits: ListingLimits, report: WalkReport) -> _Level:
     """Open the listed directory, and read the ignore files from the root down to it on the way."""
     fd, real = root.open_directory_and_name(path)
-    osfs.close(fd)
+    osfs.release(fd)
     ignore = _read_exclude(root, report)
     prefix = ""
     try:
@@ -168,7 +168,7 @@ def _enter_listed(root: Root, path: str, limits: ListingLimits, report: WalkRepo
             with closing_on_error(fd):
                 ignore = _read_ignore_files(fd, prefix, ignore, _IGNORE_FILES, report)
                 below = open_by_walk(fd, name, _DIRECTORY_FLAGS, False)[0]
-            osfs.close(fd)
+            osfs.release(fd)
             fd = below
             prefix += name + "/"
         with closing_on_error(fd):
@@ -188,7 +188,7 @@ def _enter(root: Root, levels: list[_Level], entry: _Entry, limits: ListingLimit
     try:
         fd = open_by_walk(level.fd, entry.name, _DIRECTORY_FLAGS, False)[0]
         with closing_on_error(fd):
-            root.refuse_kernel_made(fd, shown)
+            root.admit(fd, shown)
             return _scan(fd, prefix, level.ignore, limits, report)
     except ToolError as error:
         report.leave_out(error.message)
@@ -253,7 +253,7 @@ def _read_regular(directory_fd: int, name: str) -> bytes | None:
     except OSError:
         return None
     finally:
-        osfs.close(fd)
+        osfs.release(fd)
 
 
 def _compile(data: bytes, directory: str, shown: str, report: WalkReport) -> IgnoreFile:

@@ -99,7 +99,7 @@ def is_never(component: str) -> bool:
 
 def _judge(path: str) -> tuple[NameClass, str]:
     """The strictest verdict over all components, and over the few pairs that only mean something together."""
-    components = [part for part in path.replace("\\", "/").split("/") if part]
+    components = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
     verdicts = [_judge_component(part) for part in components]
     folded = [fold(part) for part in components]
     verdicts += [

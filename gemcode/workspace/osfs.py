@@ -78,6 +78,12 @@ def close(fd: int) -> None:
         os.close(fd)  # as in Linux, where the fd is gone even when close reports an error
 
 
+def release(fd: int) -> None:
+    """Close an fd that nothing was written through: whatever close reports, no data depends on it."""
+    with contextlib.suppress(OSError):
+        close(fd)
+
+
 # --- bytes ---
 
 

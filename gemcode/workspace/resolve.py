@@ -6,6 +6,7 @@ EXDEV for a way out. Nothing here looks at a path string and opens it later.
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 
 from gemcode.workspace import osfs
@@ -77,7 +78,7 @@ class _Walk:
         if not self.fds:
             raise _os_error(errno.EXDEV)
         self.names.pop()
-        osfs.close(self.fds.pop())
+        osfs.release(self.fds.pop())
 
     def enter(self, name: str, flags: int) -> int | None:
         """The fd of `name`, or None when it was a link whose target is now pending."""
@@ -90,12 +91,16 @@ class _Walk:
                 try:
                     target = osfs.readlink(self.here, name)
                 except OSError as no_link:
-                    if no_link.errno == errno.EINVAL and error.errno != errno.ENOTDIR:
+                    if no_link.errno == errno.EINVAL and self.is_openable(name, error):
                         continue  # it was a link a moment ago
                     raise error from None
             self.expand(target)
             return None
         raise _os_error(errno.ELOOP)
+
+    def is_openable(self, name: str, error: OSError) -> bool:
+        """Whether a name that is no link now deserves another try: unless it is a file where a directory must be."""
+        return error.errno != errno.ENOTDIR or stat.S_ISDIR(osfs.fstatat(self.here, name).st_mode)
 
     def expand(self, target: str) -> None:
         self.links += 1
@@ -108,7 +113,7 @@ class _Walk:
 
     def close(self) -> None:
         for fd in self.fds:
-            osfs.close(fd)
+            osfs.release(fd)
 
 
 def _os_error(code: int) -> OSError:

@@ -45,7 +45,7 @@ class _Closing:
         """Close once; a second call does nothing."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
-            osfs.close(fd)
+            osfs.release(fd)
 
     def __enter__(self) -> Self:
         return self
@@ -146,8 +146,7 @@ class Root(_Closing):
 
     def open_file(self, path: str, *, internal: bool = False) -> OpenFile:
         """Open a regular file to read it. `internal` lets gemcode's own code read class A files; no tool may set it."""
-        tidy = self._gate(path)
-        fd, real = self._open(path, tidy, _READ_FLAGS, internal=internal)
+        fd, real = self._open(path, self._gate(path), _READ_FLAGS, internal=internal)
         return _regular(fd, real)
 
     def open_directory(self, path: str, *, follow: bool = True) -> int:
@@ -165,7 +164,7 @@ class Root(_Closing):
         try:
             parent = self._open_parent(tidy, create)
             with closing_on_error(parent.fd):
-                self.refuse_kernel_made(parent.fd, path)
+                self.admit(parent.fd, path)
                 _refuse_link(parent)
         except OSError as error:
             self._refuse(error, path)
@@ -183,7 +182,7 @@ class Root(_Closing):
                 if all(needed == name or _exists(fd, needed) for needed in _BARE_REPOSITORY):
                     return True
             finally:
-                osfs.close(fd)
+                osfs.release(fd)
         return False
 
     def _open_parent(self, tidy: str, create: bool) -> Parent:
@@ -208,7 +207,7 @@ class Root(_Closing):
                         return Parent(fd, tidy, missing=tuple(paths[depth:]))
                     below = _make_directory(fd, name)
                     created.append(paths[depth])
-            osfs.close(fd)
+            osfs.release(fd)
             fd = below
         with closing_on_error(fd):
             return Parent(fd, tidy, created=tuple(created))
@@ -233,18 +232,21 @@ class Root(_Closing):
             with closing_on_error(fd):
                 if not internal:
                     _refuse_never(real, path)
-                self.refuse_kernel_made(fd, path)
+                self.admit(fd, path)
         except OSError as error:
             self._refuse(error, path)
         return fd, real
 
-    def refuse_kernel_made(self, fd: int, path: str) -> None:
-        """ToolError when a mount inside the project brought us to procfs or the like."""
-        if osfs.fstat(fd).st_dev != self.identity[0] and _kernel_made(fd):
+    def admit(self, fd: int, path: str) -> None:
+        """ToolError when a mount inside the project led to procfs or the like; ENOENT for a deleted directory."""
+        status = osfs.fstat(fd)
+        if stat.S_ISDIR(status.st_mode) and status.st_nlink == 0:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if status.st_dev != self.identity[0] and _kernel_made(fd):
             raise ToolError("protected", f"{path} is on a file system that belongs to the kernel.")
 
     def _refuse(self, error: OSError, path: str) -> NoReturn:
-        if error.errno == errno.ENOENT and osfs.fstat(self.fd).st_nlink == 0:
+        if error.errno == errno.ENOENT and _is_deleted(self.fd):
             raise ToolError("not_found", "The project directory has been deleted.") from error
         raise tool_error(error, path) from error
 
@@ -266,7 +268,7 @@ def closing_on_error(fd: int) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        osfs.close(fd)
+        osfs.release(fd)
         raise
 
 
@@ -275,10 +277,17 @@ def _identity(fd: int) -> Identity:
     return status.st_dev, status.st_ino
 
 
+def _is_deleted(fd: int) -> bool:
+    try:
+        return osfs.fstat(fd).st_nlink == 0
+    except OSError:
+        return False
+
+
 def _choose_resolver(fd: int) -> Literal["openat2", "walk"]:
     """Try a harmless call once: old kernels lack openat2, and seccomp filters often refuse it."""
     try:
-        osfs.close(open_by_kernel(fd, ".", _DIRECTORY_FLAGS, False)[0])
+        osfs.release(open_by_kernel(fd, ".", _DIRECTORY_FLAGS, False)[0])
     except OSError:
         return "walk"
     return "openat2"
@@ -307,7 +316,10 @@ def _regular(fd: int, path: str) -> OpenFile:
     """`fd` as an OpenFile; closed and refused when it is anything but a regular file that still has a name."""
     shown = names.to_handle(path)
     with closing_on_error(fd):
-        status = osfs.fstat(fd)
+        try:
+            status = osfs.fstat(fd)
+        except OSError as error:
+            raise tool_error(error, shown) from error
         if stat.S_ISDIR(status.st_mode):
             raise ToolError("is_a_directory", f"{shown} is a directory.")
         if not stat.S_ISREG(status.st_mode):

@@ -157,11 +157,11 @@ def compile_set(texts: Iterable[bytes]) -> Callable[[bytes], Sequence[int]] | No
 
 def compile_glob(pattern: str) -> Callable[[str], bool]:
     """A tool's glob: without a slash it is compared with the file's name, with one to the path; `{a,b}` is a choice."""
-    if not pattern or len(pattern) > _MAX_GLOB:
-        raise ToolError("invalid_path", f"The pattern must have 1 to {_MAX_GLOB} characters.")
+    if not 0 < len(pattern) <= _MAX_GLOB or any("\ud800" <= character <= "\udfff" for character in pattern):
+        raise ToolError("invalid_path", f"The pattern must have 1 to {_MAX_GLOB} characters and no lone surrogate.")
     texts = []
     for choice in _expand_braces(pattern):
-        encoded = choice.encode("utf-8", "surrogatepass")
+        encoded = choice.encode()
         if encoded.endswith(b"/"):
             encoded += b"**"
         text = translate(

@@ -165,3 +165,68 @@ def test_a_listing_is_what_git_lists_in_twenty_thousand_trees(tmp_path: Path) ->
         tree.mkdir()
         compare_one_tree(tree, seed)
         shutil.rmtree(tree)
+
+
+def ignored(data: bytes, path: str, *, is_directory: bool = False) -> bool:
+    return IgnoreStack().with_git(IgnoreFile(data)).ignores(path, is_directory)
+
+
+def test_gemcodes_own_ignore_file_wins_over_git_and_can_bring_a_file_back(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log", "c.txt", "sub/c.txt", "sub/d.txt", "gone/x"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / ".gitignore").write_text("*.log\ngone/\n")
+    (tmp_path / ".gemcodeignore").write_text("!b.log\nc.txt\n")
+    (tmp_path / "sub" / ".gemcodeignore").write_text("!c.txt\n")
+    with Root.open(tmp_path) as root:
+        assert list_files(root, limits=EVERYTHING).files == (".gitignore", "b.log", "sub/c.txt", "sub/d.txt")
+
+
+def test_an_ignore_file_that_is_too_long_is_used_up_to_the_limit() -> None:
+    lines = b"first\n" + b"#" + b"x" * MAX_BYTES + b"\nlast\n"
+    file = IgnoreFile(lines[: MAX_BYTES + 1])
+    assert "KiB" in file.note
+    assert file.verdict(b"first", False) is True
+    assert file.verdict(b"last", False) is None
+
+
+def test_an_ignore_file_with_too_many_patterns_is_used_up_to_the_limit() -> None:
+    file = IgnoreFile(b"".join(b"name%d\n" % number for number in range(MAX_PATTERNS + 1)))
+    assert str(MAX_PATTERNS) in file.note
+    assert file.verdict(b"name%d" % (MAX_PATTERNS - 1), False) is True
+    assert file.verdict(b"name%d" % MAX_PATTERNS, False) is None
+
+
+def test_the_largest_ignore_file_still_works() -> None:
+    lines = [b"*%d*%s*" % (number, b"ab" * 12) for number in range(MAX_PATTERNS)]
+    data = b"\n".join(lines)
+    assert MAX_BYTES * 3 / 4 < len(data) < MAX_BYTES
+    file = IgnoreFile(data)
+    assert not file.note
+    assert file.verdict(b"x1999y" + b"ab" * 12, False) is True
+    assert file.verdict(b"x1999y" + b"ab" * 11, False) is None
+
+
+@pytest.mark.parametrize("pattern", [b"**/" * 60 + b"x", b"*a" * 60 + b"b", b"*?" * 100 + b"[a-z]*" * 100])
+def test_no_pattern_takes_more_than_linear_time(pattern: bytes) -> None:
+    """With a backtracking matcher each of these would run for years; the test's own time limit is the guard."""
+    file = IgnoreFile(pattern)
+    for _ in range(100):
+        file.verdict(b"a/" * 100 + b"a" * 200, False)
+
+
+def test_a_set_of_patterns_that_needs_too_much_memory_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gemcode.workspace.wildmatch._MEMORY", 1000)
+    file = IgnoreFile(b"*.py\n" * 100)
+    assert "too complex" in file.note
+    assert not file
+    assert file.verdict(b"a.py", False) is None
+
+
+def test_a_pattern_ends_at_a_nul_as_in_git() -> None:
+    assert ignored(b"a\0b\n", "a")
+
+
+def test_a_directory_pattern_does_not_match_a_file() -> None:
+    assert ignored(b"build/\n", "x/build", is_directory=True)
+    assert not ignored(b"build/\n", "x/build")
