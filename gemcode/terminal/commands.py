@@ -2,6 +2,7 @@
 
 import asyncio
 import difflib
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -126,7 +127,8 @@ async def _cost(desk: Desk, argument: str) -> str:
 
 
 async def _compact(desk: Desk, argument: str) -> str:
-    return await desk.run_work(desk.session.services.compact) or "Cancelled. The conversation is as it was."
+    work = functools.partial(desk.session.services.compact, argument)
+    return await desk.run_work(work) or "Cancelled. The conversation is as it was."
 
 
 async def _clear(desk: Desk, argument: str) -> str:
@@ -210,7 +212,7 @@ COMMANDS = {
         Command("/history", "the writes so far, of one file or all", "/history src/cart.py", _history),
         Command("/cost", "what was spent, or set a limit in dollars", "/cost 1.00", _cost),
         Command("/context", "how full the model's context is, and with what", "/context", _context),
-        Command("/compact", "replace old turns by a summary", "/compact", _compact),
+        Command("/compact", "replace old turns by a summary; undo takes it back", "/compact undo", _compact),
         Command("/clear", "start a new conversation; the old one stays saved", "/clear", _clear),
         Command("/resume", "go on with a saved conversation", "/resume 7f3k", _resume),
         Command("/save", "save the last answer or the conversation to a file", "/save answer.md", _save),

@@ -50,7 +50,7 @@ class Services:
     history: Callable[[str], str]
     limit_cost: Callable[[float], str]
     context: Callable[[], str]
-    compact: Callable[[], Awaitable[str]]
+    compact: Callable[[str], Awaitable[str]]
     clear: Callable[[], str]
     sessions: Callable[[], Sequence[SavedSession]]
     resume: Callable[[str], str]
