@@ -130,6 +130,13 @@ def test_an_error_that_tells_its_status_only_is_understood(status: str, retryabl
     assert error.retryable is retryable
 
 
+def test_what_a_shorter_conversation_would_cure_is_marked() -> None:
+    message = "The input token count (9) exceeds the maximum number of tokens allowed (8)."
+    errors = [failure(400, message), failure(413), failure(400, "Request payload size exceeds the limit: 1 bytes.")]
+    assert [error.too_long for error in errors] == [True] * 3
+    assert not failure(400, "Request contains an invalid argument.").too_long
+
+
 def test_an_alias_that_v1_does_not_know_is_answered_with_a_name() -> None:
     error = failure(404, "models/gemini-flash-latest is not found", model="gemini-flash-latest")
     assert error.hint == "Did you mean gemini-3.8-flash?"
