@@ -31,6 +31,7 @@ _ROUTE = re.compile(
 )
 _SECRET_HEADERS = ("x-goog-api-key", "authorization", "cookie")
 _MASK = "***"
+LOOPBACK = "127.0.0.1"  # never another address: whoever can reach it can use it
 TOO_DEEP = "Invalid JSON payload received. Message too deep. Max recursion depth reached."
 _NOT_FOUND_PAGE = b"<!DOCTYPE html>\n<html lang=en>\n  <title>Error 404 (Not Found)!!1</title>\n"
 
@@ -53,12 +54,10 @@ class Simulator:
         source: Brain | Scenario | Mapping[str, Any],
         settings: Settings | None = None,
         *,
-        host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
         brain, settings = _prepare(source, settings or Settings())
         self._service = Service(brain, settings)
-        self._host = host
         self._port = port
         self._open: dict[asyncio.Task[None], socket.socket] = {}
         self.requests: list[RecordedRequest] = []
@@ -67,10 +66,10 @@ class Simulator:
     @property
     def url(self) -> str:
         """The base URL, without a version and without a slash at the end."""
-        return f"http://{self._host}:{self._port}"
+        return f"http://{LOOPBACK}:{self._port}"
 
     async def __aenter__(self) -> Self:
-        self._listener = socket.create_server((self._host, self._port))
+        self._listener = socket.create_server((LOOPBACK, self._port))
         self._listener.setblocking(False)
         self._port = self._listener.getsockname()[1]
         asyncio.get_running_loop().add_reader(self._listener, self._accept)
