@@ -268,7 +268,8 @@ class Agent:
         if turn is not None:
             turn.usage += reply.usage
             turn.cost = None if price is None or turn.cost is None else turn.cost + price
-        taken = StepTaken(self.persona.model, reply.usage, price, reply.finish.reason, duration_ms)
+        finish = reply.finish
+        taken = StepTaken(self.persona.model, reply.usage, price, finish.reason, duration_ms, finish.kind.value)
         self._record(taken, emit)
         share = self.limits.compact_at
         self._may_compact = self._may_compact or (share is not None and not self.window.is_full(share))

@@ -24,6 +24,7 @@ from gemcode.agent.messages import (
     Usage,
     UserMessage,
 )
+from gemcode.agent.model import FinishKind
 
 SCHEMA = 1
 
@@ -60,6 +61,7 @@ class StepTaken:
     cost_usd: float | None
     finish_reason: str
     duration_ms: float
+    finish_kind: str = FinishKind.COMPLETE.value
 
 
 @dataclass(frozen=True, slots=True)
