@@ -52,7 +52,7 @@ class Area:
         return self.journal.keep(path, self.objects.put(data), reason, turn)
 
     @contextlib.contextmanager
-    def write_lock(self, directory: Identity, leaf: str, patience: float = locks.PATIENCE) -> Iterator[bool]:
+    def write_lock(self, directory: Identity, leaf: str, patience: float | None = None) -> Iterator[bool]:
         """One writer at a time for a file, among all gemcodes; names share a fixed number of lock files."""
         key = hash_of(os.fsencode(f"{directory[0]}:{directory[1]}/{leaf}"))[:2]
         with locks.holding(self.locks, key, patience) as free:

@@ -50,13 +50,13 @@ class LockFile:
 
 
 @contextlib.contextmanager
-def holding(dir_fd: int, name: str, patience: float = PATIENCE) -> Iterator[bool]:
+def holding(dir_fd: int, name: str, patience: float | None = None) -> Iterator[bool]:
     """An exclusive lock for a block; False when another process has it. Without locks on this file system the
     session was told that it must be the only one (see store.py), so the block may go on.
     """
     lock = LockFile(dir_fd, name)
     try:
-        yield lock.acquire(EXCLUSIVE, patience) != "busy"
+        yield lock.acquire(EXCLUSIVE, PATIENCE if patience is None else patience) != "busy"
     finally:
         lock.close()
 

@@ -90,11 +90,11 @@ def _others(projects: int, area: Area) -> Iterator[int]:
                 locks.close_quietly(fd)
 
 
-def _of_last_sessions(records: Iterable[WriteRecord], running: str) -> set[str]:
-    """The records of the running session and of the one before it."""
-    records = list(records)
-    before = [record.session for record in records if record.session != running][-1:]
-    return {record.id for record in records if record.session in (running, *before)}
+def _of_last_sessions(records: list[WriteRecord], running: str) -> set[str]:
+    """The records of the running session and of the one before it; where none runs, of the last two."""
+    recent = list(dict.fromkeys(record.session for record in reversed(records) if record.session != running))
+    kept = {running, *recent[: 1 if running else 2]}
+    return {record.id for record in records if record.session in kept}
 
 
 def _fresh(records: list[WriteRecord], protected: set[str], limits: Limits, now: float) -> list[WriteRecord]:

@@ -41,8 +41,9 @@ class Verification:
 class Store:
     """What every write needs: a backup first, a journal, a lock, and a place where nothing gets lost."""
 
-    def __init__(self, directory: Path, area: Area, session: str, limits: Limits) -> None:
+    def __init__(self, directory: Path, projects: int, area: Area, session: str, limits: Limits) -> None:
         self.directory = directory
+        self._projects = projects
         self.area = area
         self.session = session
         self.limits = limits
@@ -52,7 +53,7 @@ class Store:
         self._owner = False
         self._used = 0
         self._elsewhere = 0
-        self._kept = contextlib.ExitStack()
+        self._opened = contextlib.ExitStack()
 
     @classmethod
     def open(cls, state_dir: str | os.PathLike[str], root: Root, session_id: str, limits: Limits | None = None) -> Self:
@@ -64,17 +65,16 @@ class Store:
                 opened.callback(locks.close_quietly, state)
                 projects = ensure_directory(state, "projects")
                 opened.callback(locks.close_quietly, projects)
-                with contextlib.ExitStack() as kept:
-                    shards = ensure_directory(state, "locks")
-                    kept.callback(locks.close_quietly, shards)
-                    with locks.holding(state, "lock"):
-                        name, fd = open_project(projects, root)
-                        area = Area(fd, shards, session_id, limits.file_bytes)
-                    kept.callback(area.close)
-                    store = cls(Path(state_dir) / "projects" / name, area, session_id, limits)
-                    kept.callback(store._leave)
-                    store._start(root, projects)
-                    store._kept = kept.pop_all()
+                shards = ensure_directory(state, "locks")
+                opened.callback(locks.close_quietly, shards)
+                with locks.holding(state, "lock"):
+                    name, fd = open_project(projects, root)
+                    area = Area(fd, shards, session_id, limits.file_bytes)
+                opened.callback(area.close)
+                store = cls(Path(state_dir) / "projects" / name, projects, area, session_id, limits)
+                opened.callback(store._leave)
+                store._start(root)
+                store._opened = opened.pop_all()  # all of it or, after an error, none
         except OSError as error:
             raise UsageError(
                 f"The backup store in {state_dir} can't be used: {error.strerror}.",
@@ -82,16 +82,14 @@ class Store:
             ) from error
         return store
 
-    def _start(self, root: Root, projects: int) -> None:
+    def _start(self, root: Root) -> None:
         alone = self._join()
         self.notices += recover(self.area, root)
         if alone:
             prune(self.area, self.limits)
         self._used = self.area.usage()
-        self._elsewhere = usage_elsewhere(projects, self.area)
-        excess = self._used + self._elsewhere - self.limits.total_bytes
-        if excess > 0:
-            self._elsewhere -= prune_others(projects, self.area, excess, self.limits)
+        self._elsewhere = usage_elsewhere(self._projects, self.area)
+        self._make_room(0)
         if not self._owner:
             self._lock.acquire(locks.SHARED)
 
@@ -171,16 +169,23 @@ class Store:
 
     def back_up(self, data: bytes) -> Hash:
         """Store a content durably before it is replaced; refused when there is no room left that could be made."""
-        room = min(self.limits.project_bytes, self.limits.total_bytes - self._elsewhere)
+        room = self._make_room(len(data))
         if self._used + len(data) > room:
-            self.prune(replace(self.limits, project_bytes=max(room - len(data), 0)))
-        if self._used + len(data) > room:
-            raise ToolError(
-                "quota", "The backup store is full, so nothing was written; see gemcode doctor.", limit=room
-            )
+            message = "The backup store is full of what must be kept, so nothing was written; see gemcode doctor."
+            raise ToolError("quota", message, limit=room)
         name = self.area.objects.put(data)
         self._used += len(data)
         return name
+
+    def _make_room(self, size: int) -> int:
+        """Prune, other projects first, so that `size` more bytes fit if possible; how much this project may hold."""
+        excess = self._used + self._elsewhere + size - self.limits.total_bytes
+        if excess > 0:
+            self._elsewhere -= prune_others(self._projects, self.area, excess, self.limits)
+        room = min(self.limits.project_bytes, self.limits.total_bytes - self._elsewhere)
+        if self._used + size > room:
+            self.prune(replace(self.limits, project_bytes=max(room - size, 0)))
+        return room
 
     def require_space(self, size: int, *directories: int) -> None:
         """Three times the size and a reserve, on every file system that a write will use."""
@@ -204,7 +209,7 @@ class Store:
         """Look a last time at the displaced files, and leave; what the person should know."""
         notices = [*self.notices, *self.displaced.close()]
         self.notices.clear()
-        self._kept.close()
+        self._opened.close()
         return notices
 
     def _leave(self) -> None:
