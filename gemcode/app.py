@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from gemcode import __version__, config
 from gemcode.agent.context import cap_instructions, system_instruction
@@ -25,7 +25,7 @@ from gemcode.audit import Audit
 from gemcode.config import Settings
 from gemcode.gemini import catalog
 from gemcode.terminal.headless import OutputFormat, Reporter, open_reporter
-from gemcode.terminal.look import choose_look, terminal_size
+from gemcode.terminal.look import Look, choose_look, terminal_size
 from gemcode.terminal.tty import is_terminal
 from gemcode.terminal.view import About
 from gemcode.tools import build_tools
@@ -185,15 +185,19 @@ def terminal_approver(options: Options) -> Approver:
 
 def make_reporter(options: Options, model: str, session_id: str) -> Reporter:
     """Where the events of a one-shot command go."""
-    look = choose_look(
+    about = About(__version__, model, session_id=session_id)
+    out, err = _look(1, sys.stdout, options), _look(2, sys.stderr, options)
+    return open_reporter(options.output, about, err, terminal=is_terminal(1), verbose=options.verbose, out=out)
+
+
+def _look(descriptor: int, stream: TextIO | None, options: Options) -> Look:
+    return choose_look(
         os.environ,
-        terminal=is_terminal(2),
-        encoding=sys.stderr.encoding if sys.stderr else None,
-        size=terminal_size(2),
+        terminal=is_terminal(descriptor),
+        encoding=stream.encoding if stream else None,
+        size=terminal_size(descriptor),
         no_color=options.no_color,
     )
-    about = About(__version__, model, session_id=session_id)
-    return open_reporter(options.output, about, look, terminal=is_terminal(1), verbose=options.verbose)
 
 
 def remembering(sink: Sink, outcomes: list[Outcome]) -> Sink:

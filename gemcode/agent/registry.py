@@ -207,7 +207,7 @@ class ToolRegistry:
             turn.granted = turn.granted or answer.rest_of_turn
             return answer.preview, "approved"
         if isinstance(answer, Declined):
-            why = f" Reason: {answer.reason}" if answer.reason else ""
+            why = f" Their reason: {answer.reason!r}." if answer.reason else ""
             raise ToolError("denied", f"The user declined this.{why} Do not try it again unchanged.")
         raise StopTurn
 
