@@ -143,6 +143,7 @@ OPENS_OWN_FILES = {
     "config.py",
     "audit.py",
     "agent/session.py",
+    "recording.py",
     "cli.py",
     "app.py",
     "simulator/scenario.py",

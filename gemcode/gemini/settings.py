@@ -1,7 +1,8 @@
 """How to reach the service, and what must never be shown of it. Values only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 from urllib.parse import quote
 
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
@@ -9,8 +10,42 @@ _SHORTEST_KEY = 6  # anything shorter is no key, and replacing it would garble t
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A request for an answer went out."""
+
+    model: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One event of a stream, as JSON."""
+
+    event: object
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An answer with another status than 200."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The stream failed, or the connection did, or we left."""
+
+    reason: str
+
+
+Traffic: TypeAlias = Sent | Received | Refused | Broken
+
+
+@dataclass(frozen=True, slots=True)
 class GeminiSettings:
-    """`trace` is told one line per request and per answer."""
+    """`trace` is told one line per request and per answer; `observe` is told all that goes to and fro."""
 
     api_key: str = field(repr=False)
     base_url: str | None = None
@@ -18,6 +53,7 @@ class GeminiSettings:
     connect_timeout: float = 10.0
     read_timeout: float = 300.0  # of silence: thinking takes minutes before the first byte
     trace: Callable[[str], None] | None = None
+    observe: Callable[[Traffic], None] | None = None
 
     def redact(self, text: str) -> str:
         """The text without the key, wherever it came from."""

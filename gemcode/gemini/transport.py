@@ -22,7 +22,7 @@ from google.genai import types
 
 from gemcode.agent.errors import ExitCode, ModelError
 from gemcode.gemini import failures
-from gemcode.gemini.settings import DEFAULT_BASE_URL, GeminiSettings
+from gemcode.gemini.settings import DEFAULT_BASE_URL, Broken, GeminiSettings, Received, Refused, Sent, Traffic
 from gemcode.gemini.sse import RESPONSE_LIMIT, EventReader
 
 _PLACEHOLDER = "."  # the SDK wants contents; the body is replaced on the way out
@@ -54,6 +54,10 @@ class RawClient(httpx2.AsyncClient):
         if self._settings.trace is not None:
             self._settings.trace(self._settings.redact(line))
 
+    def _observe(self, traffic: Traffic) -> None:
+        if self._settings.observe is not None:
+            self._settings.observe(traffic)
+
     async def send(self, request: httpx2.Request, **_options: Any) -> httpx2.Response:
         exchange = _current.get()
         headers = [(name, value) for name, value in request.headers.multi_items() if name != "content-length"]
@@ -62,19 +66,34 @@ class RawClient(httpx2.AsyncClient):
             request.method, request.url, headers=headers, content=exchange.body, extensions={"timeout": self._timeouts}
         )
         self._trace(f"→ {outgoing.method} {outgoing.url} ({len(exchange.body or b'')} bytes)")
+        if exchange.receive is not None:
+            self._observe(Sent(exchange.model, exchange.body or b""))
         response = await super().send(outgoing, stream=True, follow_redirects=False)
         self._trace(f"← HTTP {response.status_code} {response.headers.get('content-type', '')}")
         if response.status_code != 200:
             body = await _read_body(response)
+            if exchange.receive is not None:
+                self._observe(Refused(response.status_code, body, dict(response.headers)))
             raise failures.from_response(
                 response.status_code, body, exchange.model, response.headers.get("location", "")
             )
         if exchange.receive is not None:
-            return httpx2.Response(200, content=_heartbeats(response, exchange.receive), request=outgoing)
+            return httpx2.Response(
+                200, content=_heartbeats(response, self._observed(exchange.receive)), request=outgoing
+            )
         body = await _read_body(response)
         if not isinstance(_json_or_none(body), dict):
             raise failures.not_gemini(body.decode("utf-8", "replace"))
         return httpx2.Response(200, content=body, request=outgoing)
+
+    def _observed(self, receive: Callable[[object], None]) -> Callable[[object], None]:
+        """The receiver, with the observer told first."""
+
+        def receive_observed(event: object) -> None:
+            self._observe(Received(event))
+            receive(event)
+
+        return receive_observed if self._settings.observe is not None else receive
 
 
 async def _heartbeats(response: httpx2.Response, receive: Callable[[object], None]) -> AsyncIterator[bytes]:
@@ -119,6 +138,7 @@ class Session:
         base_url = settings.base_url or DEFAULT_BASE_URL
         with _network_failures():
             httpx2.URL(base_url)  # the SDK would fail on it in its own way
+        self._settings = settings
         self._http = RawClient(settings)
         self._client = genai.Client(
             api_key=settings.api_key,
@@ -138,12 +158,17 @@ class Session:
             automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
             automatic_continuation=False,
         )
-        with _network_failures():
-            events = await self._client.aio.models.generate_content_stream(
-                model=model, contents=_PLACEHOLDER, config=config
-            )
-            async for _ in events:
-                pass
+        try:
+            with _network_failures():
+                events = await self._client.aio.models.generate_content_stream(
+                    model=model, contents=_PLACEHOLDER, config=config
+                )
+                async for _ in events:
+                    pass
+        except (ModelError, asyncio.CancelledError) as error:
+            if self._settings.observe is not None:
+                self._settings.observe(Broken(f"{type(error).__name__}: {error}"))
+            raise
 
     async def count_tokens(self, model: str, body: bytes) -> int:
         _current.set(Exchange(model, body))

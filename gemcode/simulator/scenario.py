@@ -102,6 +102,7 @@ class FaultSpec(_Strict):
 class ReplySpec(_Strict):
     """One reply. `match` makes it answer any request that holds the text; otherwise replies are used in order."""
 
+    request: Any = None  # what a recorded reply answered, for the reader only
     match: str | None = None
     repeat: Annotated[int, Field(ge=1)] | Literal["forever"] = 1
     thoughts: str | list[str] = []
