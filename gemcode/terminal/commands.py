@@ -38,8 +38,8 @@ class Desk(Protocol):
 
     def copy_through_terminal(self, text: str) -> bool: ...
 
-    async def run_work(self, work: Callable[[], Awaitable[str]]) -> str | None:
-        """Run something that Ctrl-C may end; None when it did."""
+    async def run_work(self, doing: str, work: Callable[[], Awaitable[str]]) -> str | None:
+        """Run something that Ctrl-C may end; None when it did. `doing` says what is waited for."""
         ...
 
 
@@ -128,7 +128,7 @@ async def _cost(desk: Desk, argument: str) -> str:
 
 async def _compact(desk: Desk, argument: str) -> str:
     work = functools.partial(desk.session.services.compact, argument)
-    return await desk.run_work(work) or "Cancelled. The conversation is as it was."
+    return await desk.run_work("compacting", work) or "Cancelled. The conversation is as it was."
 
 
 async def _clear(desk: Desk, argument: str) -> str:

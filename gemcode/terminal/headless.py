@@ -3,7 +3,11 @@
 Imports neither rich nor prompt_toolkit before text streams to a terminal.
 """
 
+import asyncio
+import contextlib
 import json
+import signal
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Protocol, assert_never
 
@@ -11,6 +15,7 @@ from gemcode.agent.events import (
     Event,
     Notice,
     Outcome,
+    Sink,
     StepFinished,
     StepStarted,
     ToolFinished,
@@ -21,9 +26,11 @@ from gemcode.agent.messages import Usage
 from gemcode.agent.model import Retrying, TextDelta, ThoughtDelta
 from gemcode.terminal import view
 from gemcode.terminal.look import Look, terminal_size
-from gemcode.terminal.paint import paint_all
+from gemcode.terminal.paint import Line, paint_all
 from gemcode.terminal.plainview import PlainView
-from gemcode.terminal.safe import escape, write_stderr, write_stdout
+from gemcode.terminal.safe import StdoutClosed, escape, write_stderr, write_stdout
+from gemcode.terminal.tty import on_signal
+from gemcode.terminal.turn import TurnView
 from gemcode.terminal.view import About
 
 SCHEMA = 1
@@ -39,6 +46,14 @@ class Reporter(Protocol):
     """A sink that also has an end: `finish` prints the outcome once, whether or not a request was ever made."""
 
     def __call__(self, event: Event) -> None: ...
+
+    def tick(self) -> None:
+        """Called ten times a second while the turn runs."""
+        ...
+
+    def pause(self) -> None:
+        """Called before a question."""
+        ...
 
     def finish(self, outcome: Outcome) -> None: ...
 
@@ -100,6 +115,11 @@ class JsonReporter:
         if isinstance(event, TurnFinished):
             self.finish(event.outcome)
 
+    def tick(self) -> None:
+        """Nothing moves."""
+
+    pause = tick
+
     def finish(self, outcome: Outcome) -> None:
         if not self._done:
             self._done = True
@@ -154,6 +174,11 @@ class StreamJsonReporter:
             case _:
                 assert_never(event)
 
+    def tick(self) -> None:
+        """Nothing moves."""
+
+    pause = tick
+
     def finish(self, outcome: Outcome) -> None:
         if not self._done:
             self._done = True
@@ -172,14 +197,21 @@ class StreamJsonReporter:
 class TextReporter:
     """The answer to stdout: as it comes on a terminal, whole and verbatim into a pipe. The rest to stderr."""
 
-    def __init__(self, about: About, err: Look, *, terminal: bool, verbose: bool = False) -> None:
+    def __init__(self, about: About, out: Look, err: Look, *, terminal: bool, verbose: bool) -> None:
         self._about = about
         self._err = err
         self._marks = view.marks_for(unicode=err.unicode)
         self._terminal = terminal
         self._verbose = verbose
-        self._view = PlainView(write_stdout, write_stderr, err, lambda: terminal_size(2).columns)
+        self._view = (
+            self._live_view(out) if terminal and out.live else PlainView(write_stdout, write_stderr, err, _columns)
+        )
         self._done = False
+
+    def _live_view(self, out: Look) -> TurnView:
+        from gemcode.terminal.live import LiveView, Region  # only where it is used: start-up is measured
+
+        return LiveView(Region(write_stdout, terminal_size), self._tell, out, terminal_size)
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -196,6 +228,13 @@ class TextReporter:
             case _:
                 self._view(event)
 
+    def tick(self) -> None:
+        if self._terminal:
+            self._view.tick()
+
+    def pause(self) -> None:
+        self._view.pause()
+
     def finish(self, outcome: Outcome) -> None:
         if self._done:
             return
@@ -206,19 +245,62 @@ class TextReporter:
         lines = view.changed_lines(outcome, self._marks, "gemcode undo")
         lines += view.outcome_lines(outcome, self._marks, verbose=self._verbose)
         if outcome.steps:
-            lines.append(view.status_line(outcome, self._about.model, None, terminal_size(2).columns))
+            lines.append(view.status_line(outcome, self._about.model, None, _columns()))
+        self._tell(lines)
+
+    def _tell(self, lines: list[Line]) -> None:
         write_stderr(paint_all(lines, self._err))
 
 
 def open_reporter(
-    output_format: OutputFormat, about: About, err: Look, *, terminal: bool, verbose: bool = False
+    output_format: OutputFormat,
+    about: About,
+    err: Look,
+    *,
+    terminal: bool,
+    verbose: bool = False,
+    out: Look = Look(),
 ) -> Reporter:
-    """The reporter for a format. `terminal`: stdout is one; `err` is the look of stderr."""
+    """The reporter for a format. `err` is the look of stderr; `terminal`: stdout is one, with the look `out`."""
     if output_format is OutputFormat.JSON:
         return JsonReporter(about)
     if output_format is OutputFormat.STREAM_JSON:
         return StreamJsonReporter(about)
-    return TextReporter(about, err, terminal=terminal, verbose=verbose)
+    return TextReporter(about, out, err, terminal=terminal, verbose=verbose)
+
+
+async def run_once(work: Callable[[Sink], Awaitable[Outcome]], reporter: Reporter) -> Outcome:
+    """One turn without a REPL, reported. SIGINT and SIGTERM cancel it; the outcome then says so."""
+    ended: list[Outcome] = []
+
+    def emit(event: Event) -> None:
+        if isinstance(event, TurnFinished):
+            ended.append(event.outcome)
+        reporter(event)
+
+    task = asyncio.ensure_future(work(emit))
+    ticker = asyncio.ensure_future(_tick(reporter))
+    with on_signal(signal.SIGINT, task.cancel), on_signal(signal.SIGTERM, task.cancel):
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if (current is not None and current.cancelling()) or not ended:
+                raise
+            return ended[-1]
+        finally:
+            ticker.cancel()
+
+
+async def _tick(reporter: Reporter) -> None:
+    with contextlib.suppress(StdoutClosed):  # the next event meets it too, and ends the turn
+        while True:
+            await asyncio.sleep(0.1)
+            reporter.tick()
+
+
+def _columns() -> int:
+    return terminal_size(2).columns
 
 
 def _ended(text: str) -> str:

@@ -81,11 +81,11 @@ class LinearFront:
         self.keys = keys
         self.look = look
         self.marks = view.marks_for(unicode=look.unicode)
+        self.pause: Callable[[], None] = lambda: None
         self.approval = Approval(self, editor)
         self._reader = LineReader(keys)
         self.watch = tty.EscapeWatch(keys)
         self._asks = tty.is_terminal(keys)
-        self._view: PlainView | None = None
 
     def size(self) -> Size:
         return terminal_size()
@@ -94,9 +94,10 @@ class LinearFront:
         write_stdout(paint_all(lines, self.look))
 
     def new_view(self) -> PlainView:
-        self._view = PlainView(write_stdout, write_stdout, self.look, lambda: self.size().columns)
-        self._view.declined = self.approval.declined
-        return self._view
+        fresh = PlainView(write_stdout, write_stdout, self.look, lambda: self.size().columns)
+        fresh.declined = self.approval.declined
+        self.pause = fresh.pause
+        return fresh
 
     async def read_prompt(self) -> str:
         """What the person wants; a trailing backslash goes on in the next line."""
@@ -135,8 +136,7 @@ class LinearFront:
         """Nothing to put back."""
 
     async def _answer(self, question: Line) -> str | Key:
-        if self._view is not None:
-            self._view.pause()
+        self.pause()
         with self.watch.paused(), tty.cooked(self.keys):
             return await self._answer_once(question)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gemcode.terminal.markdown import MarkdownPainter
 
 Write = Callable[[str], None]
+Tell = Callable[[list[Line]], None]
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASCII_SPINNER = "|/-\\"
 _sgr = re.compile("\x1b\\[[0-9;]*m")
@@ -65,7 +66,7 @@ class LiveView:
 
     interval = 0.1
 
-    def __init__(self, region: Region, tell: Write | None, look: Look, size: Callable[[], Size]) -> None:
+    def __init__(self, region: Region, tell: Tell | None, look: Look, size: Callable[[], Size]) -> None:
         self._region = region
         self._tell = tell  # where all but the answer goes, if not to the same screen
         self._look = look
@@ -90,19 +91,19 @@ class LiveView:
             case TextDelta():
                 self._text(event.text)
             case ThoughtDelta():
-                self._busy("thinking", keep=True)
+                self.busy("thinking", keep=True)
             case TurnFinished():
                 pass
             case Retrying():
                 self._begin_retry(event)
             case StepStarted():
                 self._shown = False
-                self._busy(f"waiting for {escape(event.model, single_line=True)}")
+                self.busy(f"waiting for {escape(event.model, single_line=True)}")
             case StepFinished():
                 self._end_text()
                 self._doing = None
             case ToolStarted():
-                self._busy(escape(f"{event.call.name} {event.subject}", single_line=True))
+                self.busy(escape(f"{event.call.name} {event.subject}", single_line=True))
             case ToolFinished():
                 self._doing = None
                 declined = self.declined.get(event.call.id)
@@ -119,7 +120,7 @@ class LiveView:
             self._region.frame(self._take_printed() + [paint(one, self._look) for one in lines], self._tail())
         else:
             self._region.frame(self._take_printed(), [])
-            self._tell("".join(f"{paint(one, self._look)}\n" for one in lines))
+            self._tell(lines)
 
     def tick(self) -> None:
         """Draw a frame, if anything changed."""
@@ -137,7 +138,8 @@ class LiveView:
         self._doing = None
         self.pause()
 
-    def _busy(self, doing: str, *, keep: bool = False) -> None:
+    def busy(self, doing: str, *, keep: bool = False) -> None:
+        """Say what is being waited for. `doing` is escaped."""
         if not keep or self._doing is None:
             self._since = time.monotonic()
         self._doing = doing
@@ -211,7 +213,7 @@ class LiveView:
         waited = max(event.delay - max(until - time.monotonic(), 0), 0)
         reason = escape(event.reason, single_line=True).rstrip(".")
         self.show([view.notice_line(Notice(f"waited {waited:.0f} s: {reason}"), self._marks)])
-        self._busy("waiting for the answer")
+        self.busy("waiting for the answer")
 
     def _markdown(self) -> "MarkdownPainter":
         if self._painter is None:

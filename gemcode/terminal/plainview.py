@@ -42,11 +42,11 @@ class PlainView:
                 self._retry(event)
             case StepStarted():
                 self._shown = False
-                self._busy(f"waiting for {event.model}")
+                self.busy(f"waiting for {event.model}")
             case StepFinished():
                 self.end_text()
             case ToolStarted():
-                self._busy(f"{event.call.name} {event.subject}")
+                self.busy(f"{event.call.name} {event.subject}")
             case ToolFinished():
                 self.show([view.tool_line(event, self._marks, self._columns(), self.declined.get(event.call.id))])
             case Notice():
@@ -69,6 +69,7 @@ class PlainView:
         """Called every `interval` seconds: a silent wait is told."""
         now = time.monotonic()
         if now - self._heard >= self.interval * 0.9:
+            self._heard = now
             self.show([view.notice_line(Notice(f"{self._doing}  {now - self._since:.0f}s"), self._marks)])
 
     def pause(self) -> None:
@@ -77,7 +78,8 @@ class PlainView:
 
     close = pause
 
-    def _busy(self, doing: str) -> None:
+    def busy(self, doing: str) -> None:
+        """What a tick says if nothing comes."""
         self._doing = doing
         self._since = time.monotonic()
 

@@ -9,15 +9,16 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenuControl
-from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output import Output
 from prompt_toolkit.shortcuts import PromptSession
 
 from gemcode.terminal.commands import COMMANDS
-from gemcode.terminal.look import Colour, Look, terminal_size
+from gemcode.terminal.look import Look, terminal_size
+from gemcode.terminal.questions import color_depth
 from gemcode.terminal.safe import escape
 
 PASTE_LINES = 8
@@ -140,7 +141,7 @@ class PromptLine:
         files: Callable[[], Sequence[str]],
         history_file: Path | None,
         switch_mode: Callable[[], None],
-        streams: tuple[Input | None, Output | None] = (None, None),
+        streams: tuple[Input, Output],
     ) -> None:
         self._pastes = Pastes()
         self._cleared = ""  # what Ctrl-C took away, for Ctrl-Y
@@ -154,7 +155,7 @@ class PromptLine:
             history=history,
             completer=self._completer,
             complete_in_thread=True,
-            key_bindings=self._bindings(),
+            key_bindings=merge_key_bindings([self._typing_keys(), self._command_keys()]),
             enable_open_in_editor=True,
             enable_suspend=True,
             tempfile_suffix=".md",
@@ -175,9 +176,8 @@ class PromptLine:
         self._cleared = ""
         return self._pastes.expand(text)
 
-    def _bindings(self) -> KeyBindings:
+    def _typing_keys(self) -> KeyBindings:
         bindings = KeyBindings()
-        is_empty = Condition(lambda: not self._session.default_buffer.text)
 
         @bindings.add("enter")
         def send(event: KeyPressEvent) -> None:
@@ -198,6 +198,23 @@ class PromptLine:
             text = event.data.replace("\r\n", "\n").replace("\r", "\n")
             event.current_buffer.insert_text(self._pastes.hold(text))
 
+        @bindings.add("tab")
+        def complete(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            typed = buffer.document.text_before_cursor
+            if buffer.complete_state is not None:
+                buffer.complete_next()
+            elif typed.startswith("/") and len(found := _matching_commands(typed)) == 1:
+                buffer.insert_text(found[0].removeprefix(typed))
+            else:
+                buffer.start_completion()
+
+        return bindings
+
+    def _command_keys(self) -> KeyBindings:
+        bindings = KeyBindings()
+        is_empty = Condition(lambda: not self._session.default_buffer.text)
+
         @bindings.add("c-c")
         def interrupt(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
@@ -216,17 +233,6 @@ class PromptLine:
             event.current_buffer.insert_text("/help")
             event.current_buffer.validate_and_handle()
 
-        @bindings.add("tab")
-        def complete(event: KeyPressEvent) -> None:
-            buffer = event.current_buffer
-            typed = buffer.document.text_before_cursor
-            if buffer.complete_state is not None:
-                buffer.complete_next()
-            elif typed.startswith("/") and len(found := _matching_commands(typed)) == 1:
-                buffer.insert_text(found[0].removeprefix(typed))
-            else:
-                buffer.start_completion()
-
         @bindings.add("s-tab", filter=~has_completions)
         def switch(event: KeyPressEvent) -> None:
             self._switch_mode()
@@ -241,7 +247,3 @@ class PromptLine:
 def _menu_rows() -> int:
     """Rows for the completion menu: few, so that a low terminal does not scroll."""
     return max(min(8, terminal_size().rows // 3), 1)
-
-
-def color_depth(look: Look) -> ColorDepth:
-    return ColorDepth.DEPTH_4_BIT if look.colour is Colour.FULL else ColorDepth.DEPTH_1_BIT

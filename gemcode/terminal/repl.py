@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 from gemcode.agent.errors import GemcodeError
 from gemcode.agent.events import Notice, Outcome, Status
 from gemcode.terminal import programs, tty, view
-from gemcode.terminal.approval import Approval
+from gemcode.terminal.approval import Approval, Editor
 from gemcode.terminal.commands import Ledger, find_command
 from gemcode.terminal.linear import LinearFront
 from gemcode.terminal.look import Look, choose_look, terminal_size
@@ -175,27 +175,50 @@ class Repl:
     def copy_through_terminal(self, text: str) -> bool:
         return self._front.copy_through_terminal(text)
 
-    async def run_work(self, work: Callable[[], Awaitable[str]]) -> str | None:
+    async def run_work(self, doing: str, work: Callable[[], Awaitable[str]]) -> str | None:
         front = self._front
-        return await run_cancellable(work, front.new_view(), front.watch, front.keys)
+        turn_view = front.new_view()
+        turn_view.busy(doing)
+        return await run_cancellable(work, turn_view, front.watch, front.keys)
 
     def _say(self, text: str) -> None:
         self._front.show([view.notice_line(Notice(text), self._front.marks)])
 
 
+def open_approval(
+    environ: Mapping[str, str],
+    encoding: str | None,
+    *,
+    no_color: bool = False,
+    pause: Callable[[], None] = lambda: None,
+) -> Approval:
+    """Somebody who asks at the terminal without a REPL around. `pause` takes away what moves on the screen."""
+    look, keys, editor = _surroundings(environ, encoding, no_color=no_color)
+    if not look.live:
+        front = LinearFront(keys, look, editor)
+        front.pause = pause
+        return front.approval
+    from gemcode.terminal.questions import LiveInterviewer  # prompt_toolkit is loaded only where it is used
+
+    return Approval(LiveInterviewer(look, keys, pause=pause), editor)
+
+
 def open_front(session: ReplSession, encoding: str | None) -> Front:
     """The front that this terminal can carry."""
-    keys = tty.input_descriptor()
-    terminal = tty.is_terminal(1) and tty.is_terminal(keys)
-    look = choose_look(
-        session.environ, terminal=terminal, encoding=encoding, size=terminal_size(), no_color=session.no_color
-    )
-
-    async def editor(name: str, data: bytes) -> bytes:
-        return await programs.edit(name, data, session.environ)
-
+    look, keys, editor = _surroundings(session.environ, encoding, no_color=session.no_color)
     if not look.live:
         return LinearFront(keys, look, editor)
     from gemcode.terminal.front import LiveFront  # prompt_toolkit is loaded only where it is used
 
     return LiveFront(session, look, editor, keys)
+
+
+def _surroundings(environ: Mapping[str, str], encoding: str | None, *, no_color: bool) -> tuple[Look, int, Editor]:
+    keys = tty.input_descriptor()
+    terminal = tty.is_terminal(1) and tty.is_terminal(keys)
+    look = choose_look(environ, terminal=terminal, encoding=encoding, size=terminal_size(), no_color=no_color)
+
+    async def editor(name: str, data: bytes) -> bytes:
+        return await programs.edit(name, data, environ)
+
+    return look, keys, editor

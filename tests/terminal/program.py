@@ -150,7 +150,7 @@ def to_message(text: str) -> UserMessage:
     return UserMessage.of(text)
 
 
-async def compact() -> str:
+async def compact(argument: str) -> str:
     await asyncio.sleep(30)
     return "Compacted."
 
