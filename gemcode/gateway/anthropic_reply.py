@@ -45,6 +45,7 @@ class AnthropicEncoder:
     """One block is open at a time, opened by its first part and closed before the next."""
 
     content_type = SSE_TYPE
+    told_failures: frozenset[FailureKind] = frozenset()
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
@@ -70,7 +71,9 @@ class AnthropicEncoder:
                 frames = self._extend("thinking", event.text) if event.text else b""
                 return frames + (self._seal(event) if event.signature else b"")
             case Text():
-                sealed = self._seal(event) if event.signature else b""
+                # A signature after the last words has no block here: Claude Code takes a thinking block at the end for
+                # the answer, and an answer without words for an empty one. The gateway remembers it instead.
+                sealed = self._seal(event) if event.signature and event.text else b""
                 return sealed + (self._extend("text", event.text) if event.text else b"")
             case ToolCall():
                 return (self._seal(event) if event.signature else b"") + self._call(event)

@@ -105,6 +105,7 @@ class Encoder(Protocol):
     """Turns one reply into frames, and remembers it whole for a client that does not stream."""
 
     content_type: str
+    told_failures: frozenset[FailureKind]  # those that belong inside of an answer with status 200
 
     def feed(self, event: ReplyEvent) -> bytes:
         """The frames for one event; the one for `Ended` closes the stream."""
@@ -123,18 +124,22 @@ class Encoder(Protocol):
         ...
 
 
-class Dialect(Protocol):
-    """One client protocol."""
+class Speaker(Protocol):
+    """Knows how to say a failure to its clients."""
 
     name: str
+
+    def error(self, failure: Failure) -> ErrorReply: ...
+
+
+class Dialect(Speaker, Protocol):
+    """One client protocol."""
 
     def decode(self, body: JsonObject, resolve: Callable[[str], str]) -> Asked:
         """Understand a request; `resolve` gives the Gemini model for the client's name. Raises Failure."""
         ...
 
     def encoder(self, asked: Asked) -> Encoder: ...
-
-    def error(self, failure: Failure) -> ErrorReply: ...
 
 
 # ---- call ids -----------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from gemcode.gateway.dialect import (
     dump_bytes,
 )
 
-
 _DRAIN_LIMIT = 4 * BODY_LIMIT
 
 
@@ -116,9 +115,10 @@ class Exchange:
                 async for event in events:
                     await self._frame(encoder, encoder.feed(event))
         except Failure as failure:
-            if not self.status:
+            if not self.status and failure.kind not in encoder.told_failures:
                 raise
-            await self.write(encoder.fail(failure), more=False)
+            await self._frame(encoder, encoder.fail(failure))
+            await self.write(b"", more=False)
             return failure
         finally:
             pinging.cancel()

@@ -1,103 +1,92 @@
-"""Which path does what: the endpoints of the gateway, and the few steps each takes. Knows HTTP only as an Exchange."""
+"""Which path does what: the list of endpoints, and the handlers too small for a file of their own."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from gemcode.gateway import models
 from gemcode.gateway.anthropic import AnthropicDialect
-from gemcode.gateway.config import GatewayConfig
-from gemcode.gateway.dialect import Asked, Dialect, Encoder, Failure, FailureKind
+from gemcode.gateway.bedrock import BedrockDialect
+from gemcode.gateway.chat import ChatDialect
+from gemcode.gateway.dialect import Failure, FailureKind, Speaker
 from gemcode.gateway.exchange import Exchange
-from gemcode.gateway.metrics import Metrics
-from gemcode.gateway.upstream import Upstream, results_of
-from gemcode.gemini.rest import RestClient
+from gemcode.gateway.passage import Passage
+from gemcode.gateway.responses import ResponsesDialect
+from gemcode.gateway.service import Handler, Service
+from gemcode.gateway.stateful import StatefulResponses
 
-Handler = Callable[[Exchange], Awaitable[None]]
+_OPERATIONS = {"converse": False, "converse-stream": True}
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One path. `dialect` is how its failures are told; a public one needs no token."""
+    """One path. `speaker` tells its failures; a public one needs no token."""
 
     path: str
     methods: tuple[str, ...]
-    dialect: Dialect
+    speaker: Speaker
     handler: Handler
     public: bool = False
 
 
-class Service:
-    """What the endpoints work with. `start` and `stop` follow the server's lifetime."""
+def endpoints(service: Service) -> list[Endpoint]:
+    """Every path that is served; the last one catches the rest."""
+    anthropic, openai, chat, bedrock = AnthropicDialect(), ResponsesDialect(), ChatDialect(), BedrockDialect()
+    state, passage = StatefulResponses(service, openai), Passage(service)
 
-    def __init__(self, config: GatewayConfig) -> None:
-        self.config = config
-        self.metrics = Metrics()
-        self.anthropic = AnthropicDialect()
-        self._upstream: Upstream | None = None
-
-    def start(self, rest: RestClient) -> None:
-        self._upstream = Upstream(rest, self.metrics)
-
-    def stop(self) -> None:
-        self._upstream = None
-
-    @property
-    def upstream(self) -> Upstream:
-        if self._upstream is None:
-            raise Failure(FailureKind.OVERLOADED, "The gateway is stopping.")
-        return self._upstream
-
-    async def hello(self, exchange: Exchange) -> None:
+    async def hello(exchange: Exchange) -> None:
         await exchange.answer_json({"status": "ok"})
 
-    async def show_metrics(self, exchange: Exchange) -> None:
-        await exchange.answer(200, self.metrics.text().encode(), "text/plain; version=0.0.4; charset=utf-8")
+    async def metrics(exchange: Exchange) -> None:
+        await exchange.answer(200, service.metrics.text().encode(), "text/plain; version=0.0.4; charset=utf-8")
 
-    def not_found(self) -> Endpoint:
-        async def refuse(exchange: Exchange) -> None:
-            raise Failure(FailureKind.NOT_FOUND, f"Nothing is served at {exchange.scope['path'][:200]}.")
+    async def count(exchange: Exchange) -> None:
+        asked = anthropic.decode(await exchange.read_json(), service.config.resolve_model)
+        await exchange.answer_json({"input_tokens": await service.upstream.count(asked)})
 
-        return Endpoint("/", (), self.anthropic, refuse)
+    async def converse(exchange: Exchange) -> None:
+        # Ids of models hold slashes and colons that arrive unescaped: the operation is what follows the last slash.
+        model, _, operation = str(exchange.scope["path"]).removeprefix("/model/").rpartition("/")
+        if operation not in _OPERATIONS:
+            raise Failure(FailureKind.NOT_FOUND, "Only converse and converse-stream are served here.")
+        body = {**await exchange.read_json(), "modelId": model, "stream": _OPERATIONS[operation]}
+        await service.answer(exchange, bedrock, bedrock.decode(body, service.config.resolve_model))
 
-    def generate(self, dialect: Dialect) -> Handler:
-        async def handle(exchange: Exchange) -> None:
-            body = await exchange.read_json()
-            await self.answer(exchange, dialect, dialect.decode(body, self.config.resolve_model))
+    async def nothing(exchange: Exchange) -> None:
+        raise Failure(FailureKind.NOT_FOUND, f"Nothing is served at {exchange.scope['path'][:200]}.")
 
-        return handle
-
-    async def answer(self, exchange: Exchange, dialect: Dialect, asked: Asked) -> Encoder:
-        """Ask Gemini, tell the client: streamed or whole. The encoder knows what was said."""
-        for tool, ok in results_of(asked.request):
-            outcome = "ok" if ok else "error"
-            self.metrics.count("tool_results_total", tool=self.metrics.tool(tool), outcome=outcome)
-        encoder = dialect.encoder(asked)
-        events = self.upstream.reply(asked, dialect.name)
-
-        async def stream() -> None:
-            failure = await exchange.stream(events, encoder, self.config.ping_seconds)
-            if failure is not None:
-                self.metrics.count("failures_total", dialect=dialect.name, kind=failure.kind.value)
-
-        async def whole() -> None:
-            async for event in events:
-                encoder.feed(event)
-            await exchange.answer_json(encoder.whole())
-
-        await exchange.while_connected(stream() if asked.stream else whole())
-        return encoder
-
-    async def count_tokens(self, exchange: Exchange) -> None:
-        body = await exchange.read_json()
-        asked = self.anthropic.decode(body, self.config.resolve_model)
-        await exchange.answer_json({"input_tokens": await self.upstream.count(replace(asked, generation={}))})
-
-
-def endpoints(service: Service) -> list[Endpoint]:
-    anthropic = service.anthropic
+    model_list = _model_list(passage)
     return [
-        Endpoint("/", ("GET",), anthropic, service.hello, public=True),
-        Endpoint("/healthz", ("GET",), anthropic, service.hello, public=True),
-        Endpoint("/metrics", ("GET",), anthropic, service.show_metrics),
+        Endpoint("/", ("GET",), anthropic, hello, public=True),
+        Endpoint("/healthz", ("GET",), anthropic, hello, public=True),
+        Endpoint("/metrics", ("GET",), anthropic, metrics),
         Endpoint("/v1/messages", ("POST",), anthropic, service.generate(anthropic)),
-        Endpoint("/v1/messages/count_tokens", ("POST",), anthropic, service.count_tokens),
+        Endpoint("/v1/messages/count_tokens", ("POST",), anthropic, count),
+        Endpoint("/v1/responses", ("POST",), openai, state.create),
+        Endpoint("/v1/responses/{id}", ("GET", "DELETE"), openai, state.stored_response),
+        Endpoint("/v1/conversations", ("POST",), openai, state.create_conversation),
+        Endpoint("/v1/conversations/{id}", ("GET", "DELETE"), openai, state.stored_conversation),
+        Endpoint("/v1/conversations/{id}/items", ("GET",), openai, state.conversation_items),
+        Endpoint("/v1/chat/completions", ("POST",), openai, service.generate(chat)),
+        Endpoint("/model/{path:path}", ("POST",), bedrock, converse),
+        Endpoint("/v1/gemini", ("POST",), passage.speaker, passage.gemini),
+        Endpoint("/v1/models", ("GET",), openai, model_list),
+        Endpoint("/v1beta/models", ("GET",), passage.speaker, passage.forward),
+        Endpoint("/v1/models/{path:path}", ("GET",), openai, model_list),
+        Endpoint("/v1/models/{path:path}", ("POST",), passage.speaker, passage.forward),
+        Endpoint("/v1beta/models/{path:path}", ("GET", "POST"), passage.speaker, passage.forward),
+        Endpoint("/{path:path}", (), anthropic, nothing),
     ]
+
+
+def _model_list(passage: Passage) -> Handler:
+    """One path for three vendors: who asks is seen from the headers that only its clients send."""
+
+    async def handle(exchange: Exchange) -> None:
+        name = exchange.scope.get("path_params", {}).get("path", "")
+        if "x-goog-api-key" in exchange.headers or "key=" in exchange.query:
+            await passage.forward(exchange)
+        elif "anthropic-version" in exchange.headers:
+            await exchange.answer_json(models.anthropic_model(name) if name else models.anthropic_list())
+        else:
+            await exchange.answer_json(models.openai_model(name) if name else models.openai_list())
+
+    return handle

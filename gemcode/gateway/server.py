@@ -17,9 +17,10 @@ from starlette.types import Receive, Scope, Send
 from gemcode.agent.errors import ExitCode, UsageError
 from gemcode.gateway import access
 from gemcode.gateway.config import GatewayConfig
-from gemcode.gateway.dialect import Dialect, Failure, FailureKind
+from gemcode.gateway.dialect import Failure, FailureKind, Speaker
 from gemcode.gateway.exchange import ClientGone, Exchange
-from gemcode.gateway.routes import Endpoint, Service, endpoints
+from gemcode.gateway.routes import Endpoint, endpoints
+from gemcode.gateway.service import Service
 from gemcode.gateway.welcome import welcome
 from gemcode.gemini.rest import RestClient
 
@@ -42,11 +43,10 @@ def build_app(config: GatewayConfig, report: Write = lambda text: None) -> Starl
             await rest.aclose()
 
     routes = [
-        Route(endpoint.path, _Door(service, endpoint, report), methods=list(endpoint.methods))
+        Route(endpoint.path, _Door(service, endpoint, report), methods=list(endpoint.methods) or None)
         for endpoint in endpoints(service)
     ]
-    fallback = _Door(service, service.not_found(), report)
-    return Starlette(routes=[*routes, Route("/{path:path}", fallback)], lifespan=lifespan)
+    return Starlette(routes=routes, lifespan=lifespan)
 
 
 class _Door:
@@ -59,25 +59,25 @@ class _Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send)
-        metrics, dialect = self._service.metrics, self._endpoint.dialect
+        metrics, speaker = self._service.metrics, self._endpoint.speaker
         began = time.perf_counter()
         metrics.active += 1
         try:
             await self._admit(exchange)
             await self._endpoint.handler(exchange)
         except ClientGone:
-            metrics.count("failures_total", dialect=dialect.name, kind="client_gone")
+            metrics.count("failures_total", dialect=speaker.name, kind="client_gone")
         except Failure as failure:
-            await self._refuse(exchange, dialect, failure)
+            await self._refuse(exchange, speaker, failure)
         except RecursionError:
-            await self._refuse(exchange, dialect, Failure(FailureKind.INVALID, "The request is nested too deeply."))
+            await self._refuse(exchange, speaker, Failure(FailureKind.INVALID, "The request is nested too deeply."))
         except Exception as error:  # noqa: BLE001 - the last boundary: a client gets its dialect's error, we get the place
             self._report(_place_of(error))
-            await self._refuse(exchange, dialect, Failure(FailureKind.SERVER, "The gateway failed on this request."))
+            await self._refuse(exchange, speaker, Failure(FailureKind.SERVER, "The gateway failed on this request."))
         finally:
             metrics.active -= 1
             metrics.latency(time.perf_counter() - began)
-            metrics.count("requests_total", dialect=dialect.name, status=str(exchange.status or 499))
+            metrics.count("requests_total", dialect=speaker.name, status=str(exchange.status or 499))
 
     async def _admit(self, exchange: Exchange) -> None:
         config = self._service.config
@@ -85,10 +85,10 @@ class _Door:
         if not self._endpoint.public:
             access.check_token(exchange.headers, exchange.query, config.token)
 
-    async def _refuse(self, exchange: Exchange, dialect: Dialect, failure: Failure) -> None:
-        self._service.metrics.count("failures_total", dialect=dialect.name, kind=failure.kind.value)
+    async def _refuse(self, exchange: Exchange, speaker: Speaker, failure: Failure) -> None:
+        self._service.metrics.count("failures_total", dialect=speaker.name, kind=failure.kind.value)
         if not exchange.status:
-            await exchange.answer_error(dialect.error(failure))
+            await exchange.answer_error(speaker.error(failure))
 
 
 def _place_of(error: BaseException) -> str:

@@ -4,7 +4,7 @@ Calls are held back until the reply is known to be whole: a client never runs a 
 """
 
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -90,15 +90,17 @@ class Upstream:
         self._metrics.count("sentinel_signatures_total", unsigned, dialect=dialect)
         attempt: _Attempt | None = _Attempt(request, self._levels.get(request.model, 0))
         while attempt is not None:
-            sent = False
+            said: list[ReplyEvent] = []
             try:
                 async with aclosing(self._attempt(asked, attempt)) as events:
                     async for event in events:
-                        sent = True
+                        said.append(event)
+                        if isinstance(event, Ended):
+                            self._remember(request.model, said)
                         yield event
                 return
             except Repairable as trouble:
-                following = None if sent else _repair(attempt, trouble)
+                following = None if said else _repair(attempt, trouble)
                 if following is None:
                     raise trouble.failure from None
                 self._metrics.count("retries_total", reason=trouble.remedy)
@@ -146,7 +148,6 @@ class Upstream:
             raise Repairable("connection", failure) if error.retryable else failure from None
         replied = decoder.finish()
         for ready in delivery.finish(replied):
-            self._remember(attempt.request.model, ready)
             yield ready
 
     async def _events(self, attempt: _Attempt, body: JsonObject) -> AsyncGenerator[object, None]:
@@ -164,12 +165,13 @@ class Upstream:
             for event in reader.close():
                 yield _checked(event, limit, attempt)
 
-    def _remember(self, model: str, event: ReplyEvent) -> None:
-        if isinstance(event, ToolCall):
-            self._memory.remember(model, event)
-            self._metrics.count("tool_calls_total", tool=self._metrics.tool(event.name))
-        elif isinstance(event, Ended):
-            self._metrics.tokens(event.usage)
+    def _remember(self, model: str, said: Sequence[ReplyEvent]) -> None:
+        self._memory.remember(model, [event for event in said if not isinstance(event, Started | Ended)])
+        for event in said:
+            if isinstance(event, ToolCall):
+                self._metrics.count("tool_calls_total", tool=self._metrics.tool(event.name))
+            elif isinstance(event, Ended):
+                self._metrics.tokens(event.usage)
 
 
 class _Delivery:
