@@ -13,7 +13,6 @@ from typing import Any, TextIO
 from gemcode import __version__, config
 from gemcode.agent.context import cap_instructions, system_instruction
 from gemcode.agent.errors import ToolError, UsageError
-from gemcode.agent.events import Event, Outcome, Sink, TurnFinished
 from gemcode.agent.loop import Agent, Persona, TurnLimits
 from gemcode.agent.messages import Generation
 from gemcode.agent.model import Model
@@ -176,11 +175,11 @@ def preload() -> None:
     client.preload()
 
 
-def terminal_approver(options: Options) -> Approver:
-    """Somebody who asks the person at the terminal."""
+def terminal_approver(options: Options, pause: Callable[[], None] = lambda: None) -> Approver:
+    """Somebody who asks the person at the terminal; `pause` takes away what moves on the screen."""
     from gemcode.terminal.repl import open_approval
 
-    return open_approval(os.environ, sys.stdout.encoding, no_color=options.no_color)
+    return open_approval(os.environ, sys.stdout.encoding, no_color=options.no_color, pause=pause)
 
 
 def make_reporter(options: Options, model: str, session_id: str) -> Reporter:
@@ -198,17 +197,6 @@ def _look(descriptor: int, stream: TextIO | None, options: Options) -> Look:
         size=terminal_size(descriptor),
         no_color=options.no_color,
     )
-
-
-def remembering(sink: Sink, outcomes: list[Outcome]) -> Sink:
-    """A sink that also keeps the outcome: a cancelled turn has one, but no return value."""
-
-    def emit(event: Event) -> None:
-        if isinstance(event, TurnFinished):
-            outcomes.append(event.outcome)
-        sink(event)
-
-    return emit
 
 
 def endpoint_notice(settings: Settings) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import select
-import signal
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,14 +11,13 @@ from dataclasses import replace
 from gemcode import app
 from gemcode.agent.errors import GemcodeError, UsageError
 from gemcode.agent.events import Notice, Outcome, Status
-from gemcode.agent.loop import Agent
 from gemcode.agent.messages import ChoiceMode, Text, ToolChoice, UserMessage
 from gemcode.agent.policy import Mode
-from gemcode.agent.tool import Approver, decline_unasked
+from gemcode.agent.tool import decline_unasked
 from gemcode.config import DEFAULT_MODEL
-from gemcode.terminal.headless import OutputFormat, Reporter
+from gemcode.terminal.headless import OutputFormat, Reporter, run_once
 from gemcode.terminal.safe import write_stderr
-from gemcode.terminal.tty import input_descriptor, is_terminal, on_signal
+from gemcode.terminal.tty import input_descriptor, is_terminal
 from gemcode.tools import mentions
 
 MOST_INPUT = 8 * 1024 * 1024
@@ -50,27 +48,13 @@ def _answer(options: app.Options, words: Sequence[str], choice_text: str, run_id
         prompt = read_prompt(words, project)
         interactive = options.output is OutputFormat.TEXT and is_terminal(input_descriptor()) and is_terminal(1)
         mode = settings.approve or (Mode.ASK if interactive else Mode.NONE)
-        agent = app.make_agent(project, model, _approver(interactive, options), mode)
+        approve = app.terminal_approver(options, reporter.pause) if interactive else decline_unasked
+        agent = app.make_agent(project, model, approve, mode)
         with contextlib.closing(app.open_session(project, options.resume, latest=options.latest)) as session:
             agent.begin(session.state, session.record)
             for notice in (*project.notices, *app.endpoint_notice(settings)):
                 reporter(Notice(notice, warning=True))
-            return asyncio.run(run_turn(agent, prompt, reporter, choice))
-
-
-def _approver(interactive: bool, options: app.Options) -> Approver:
-    return app.terminal_approver(options) if interactive else decline_unasked
-
-
-async def run_turn(agent: Agent, prompt: UserMessage, reporter: Reporter, choice: ToolChoice) -> Outcome:
-    """One turn that Ctrl-C and SIGTERM cancel at once."""
-    outcomes: list[Outcome] = []
-    turn = asyncio.ensure_future(agent.run(prompt, app.remembering(reporter, outcomes), choice))
-    with on_signal(signal.SIGINT, turn.cancel), on_signal(signal.SIGTERM, turn.cancel):
-        try:
-            return await turn
-        except asyncio.CancelledError:
-            return outcomes[-1] if outcomes else Outcome(Status.INTERRUPTED)
+            return asyncio.run(run_once(lambda emit: agent.run(prompt, emit, choice), reporter))
 
 
 def parse_choice(text: str, project: app.Project) -> ToolChoice:
