@@ -77,19 +77,21 @@ def draw_first(diff: Diff, columns: int, rows: int, marks: Marks) -> tuple[list[
             break
         out += separator
         if len(drawn.lines) > rows:  # even the first is too long: show its beginning
-            out += _beginning(hunk, drawn, rows, marks)
+            out += drawn.lines[: max(rows - 1, 1)]
+            missing = plural(len(drawn.lines) - max(rows - 1, 1), "more line")
+            out.append(_note(f"{marks.more} {missing} of hunk {hunk.number} not shown", columns))
             break
         out += drawn.lines
         seen += drawn.complete
         if not drawn.complete:
-            out.append(line((Style.WARN, f"  {marks.more} not all of this is shown")))
+            out.append(_note(f"{marks.more} not all of this is shown", columns))
     else:
         return out, seen
     hidden = diff.hunks[index + (index == 0) :]
     if hidden:
         lines = sum(len(hunk.lines) for hunk in hidden)
         more = f"{plural(len(hidden), 'more hunk')}, {plural(lines, 'line')} not shown"
-        out.append(line((Style.WARN, f"  {marks.more} {more}")))
+        out.append(_note(f"{marks.more} {more}", columns))
     return out, seen
 
 
@@ -101,13 +103,8 @@ def draw_all(diff: Diff, columns: int, marks: Marks) -> Iterator[Line]:
         yield from draw_hunk(hunk, columns, marks, full=True).lines
 
 
-def _beginning(hunk: Hunk, drawn: Drawn, rows: int, marks: Marks) -> list[Line]:
-    shown = max(rows - 1, 1)
-    missing = len(drawn.lines) - shown
-    return [
-        *drawn.lines[:shown],
-        line((Style.WARN, f"  {marks.more} {plural(missing, 'more line')} of hunk {hunk.number} not shown")),
-    ]
+def _note(text: str, columns: int) -> Line:
+    return line((Style.WARN, cut(f"  {text}", columns)))
 
 
 def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine | int]:

@@ -42,8 +42,10 @@ def marks_for(*, unicode: bool) -> Marks:
 
 def start_lines(about: About, mode: str) -> list[Line]:
     """Two lines of facts, then only what is not the default."""
-    facts = [f"approve: {mode}", *([f"key: {_name(about.key)}"] if about.key else []), "/help for help"]
-    first = line((Style.BOLD, "gemcode"), f" {about.version}  {_name(about.model)}  {_name(about.project)}".rstrip())
+    facts = [f"approve: {_name(mode)}", *([f"key: {_name(about.key)}"] if about.key else []), "/help for help"]
+    first = line(
+        (Style.BOLD, "gemcode"), f" {_name(about.version)}  {_name(about.model)}  {_name(about.project)}".rstrip()
+    )
     return [first, line((Style.DIM, "   ".join(facts)))] + [
         line((Style.WARN, "! "), escape(warning)) for warning in about.warnings
     ]
