@@ -1,7 +1,9 @@
 """Flags → Options → a command. The only typer import; what a command needs is imported when it runs."""
 
+import contextlib
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -306,7 +308,8 @@ def _options(given: dict[str, Any]) -> Any:
 
 def _run(command: Callable[[], int]) -> NoReturn:
     try:
-        code = command()
+        with _interruptible():
+            code = command()
     except GemcodeError as error:
         _say(error)
         code = error.exit_code
@@ -315,6 +318,18 @@ def _run(command: Callable[[], int]) -> NoReturn:
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     raise typer.Exit(int(code))
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt in a command, and only there."""
+    outside = signal.getsignal(signal.SIGINT)
+    if outside is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, outside)
 
 
 def _fail(error: GemcodeError) -> NoReturn:
