@@ -7,8 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from tests.workspace.corpus import INSIDE, ROWS, build
-from tests.workspace.operations import run
+from gemcode.workspace.listing import ListingLimits, list_files
+from gemcode.workspace.root import Root
+from tests.workspace.corpus import INSIDE, ROWS, Place, build
+from tests.workspace.operations import Resolver, run
 
 _NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
 _BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
@@ -32,7 +34,20 @@ def enter_namespace() -> None:
     mount("none", "/", "", _RECURSIVE | _PRIVATE)
 
 
-def main(table: str, resolver: str, directory: str) -> None:
+def build_with_mounts(base: Path) -> Place:
+    elsewhere = base / "elsewhere"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "ok").write_bytes(INSIDE)
+    place = build(base / "outside")
+    for point in ("mount", "tmpfs", "proc"):
+        (place.project / point).mkdir()
+    mount(str(elsewhere), str(place.project / "mount"), "", _BIND)
+    mount("tmpfs", str(place.project / "tmpfs"), "tmpfs", 0)
+    mount("/proc", str(place.project / "proc"), "", _BIND | _RECURSIVE)
+    return place
+
+
+def main(table: str, resolver: Resolver, directory: str) -> None:
     module, _, attribute = table.partition(":")
     operations = getattr(importlib.import_module(module), attribute)
     try:
@@ -43,19 +58,13 @@ def main(table: str, resolver: str, directory: str) -> None:
     outcomes: dict[str, str] = {}
     for row in (row for row in ROWS if row.needs == "mounts"):
         for name, operation in operations.items():
-            base = Path(directory) / f"{row.id}-{name}"
-            elsewhere = base / "elsewhere"
-            elsewhere.mkdir(parents=True)
-            (elsewhere / "ok").write_bytes(INSIDE)
-            place = build(base / "outside")
-            for point in ("mount", "tmpfs", "proc"):
-                (place.project / point).mkdir()
-            mount(str(elsewhere), str(place.project / "mount"), "", _BIND)
-            mount("tmpfs", str(place.project / "tmpfs"), "tmpfs", 0)
-            mount("/proc", str(place.project / "proc"), "", _BIND | _RECURSIVE)
+            place = build_with_mounts(Path(directory) / f"{row.id}-{name}")
             outcomes[f"{row.id} {name}"] = run(row, resolver, name, operation, place)
-    print(json.dumps(outcomes))
+    place = build_with_mounts(Path(directory) / "listed")
+    with Root.open(place.project, resolver) as root:
+        listing = list_files(root, limits=ListingLimits())
+    print(json.dumps({"outcomes": outcomes, "files": listing.files, "notes": listing.notes}))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:])  # type: ignore[arg-type]  # the resolver comes from test_corpus

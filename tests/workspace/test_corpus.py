@@ -55,8 +55,11 @@ def test_mounts_inside_are_the_users_but_the_kernels_are_refused(resolver: Resol
     if done.returncode == mounted.CAN_NOT:
         pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    outcomes = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
+    outcomes = answer["outcomes"]
     assert len(outcomes) == 15
+    assert answer["files"] == ["a/deep/ok", "a/ok", "mount/ok", "ok.txt"]
+    assert "proc is on a file system that belongs to the kernel." in answer["notes"]
     for row in (row for row in ROWS if row.needs == "mounts"):
         for name in row.operations:
             assert outcomes[f"{row.id} {name}"] in row.expected(name), (row.id, name, outcomes)

@@ -87,6 +87,9 @@ PIECES = [
         "t ",
         "[[:a]*",
         "[:alpha:]",
+        "[a-\\",
+        "[a-\\c]",
+        "[[:al",
         "?*",
         "a.b",
         "-",
@@ -221,6 +224,17 @@ def test_a_set_of_patterns_that_needs_too_much_memory_is_left_out_with_a_note(mo
     assert "too complex" in file.note
     assert not file
     assert file.verdict(b"a.py", False) is None
+
+
+def test_with_any_memory_a_set_of_patterns_works_or_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Running out of memory in a match would look like "no match", so that it must show when the set is compiled."""
+    outcomes = set()
+    for memory in range(1000, 200_000, 1500):
+        monkeypatch.setattr("gemcode.workspace.wildmatch._MEMORY", memory)
+        file = IgnoreFile(b"".join(b"*name%d*x\n" % number for number in range(100)))
+        outcomes.add(bool(file))
+        assert file.verdict(b"a/name42.x", False) is (True if file else None)
+    assert outcomes == {True, False}
 
 
 def test_a_pattern_ends_at_a_nul_as_in_git() -> None:

@@ -265,6 +265,18 @@ def test_a_directory_that_can_not_be_read_is_noted_and_one_that_vanished_is_not(
     assert report.notes[0].startswith("a could not be listed")
 
 
+def test_an_ignore_file_that_can_not_be_read_says_nothing(tmp_path: Path) -> None:
+    make(tmp_path, "a")
+    (tmp_path / ".gitignore").write_text("a\n")
+
+    def fail(operation: str) -> None:
+        if operation == "read":
+            raise OSError(errno.EIO, "broken")
+
+    with Root.open(tmp_path) as root, osfs.inject(fail):
+        assert list_files(root, limits=PLENTY).files == (".gitignore", "a")
+
+
 def test_a_missing_or_forbidden_directory_is_refused(tmp_path: Path) -> None:
     make(tmp_path, "file", ".git/x")
     for path, kind in (

@@ -200,6 +200,8 @@ def test_extended_attributes_come_back(directory: int) -> None:
         pytest.skip(f"no extended attributes here: {error.strerror}")
     assert "user.gemcode" in osfs.listxattr(fd)
     assert osfs.getxattr(fd, "user.gemcode") == b"value"
+    osfs.removexattr(fd, "user.gemcode")
+    assert "user.gemcode" not in osfs.listxattr(fd)
     os.close(fd)
 
 
@@ -211,6 +213,59 @@ def test_the_file_system_of_an_fd_is_known(directory: int) -> None:
         with pytest.raises(OSError) as caught:
             osfs.file_system_type(-1)
         assert caught.value.errno == errno.EBADF
+
+
+def test_the_plain_calls_do_what_they_say(directory: int) -> None:
+    fd = make(directory, "a", b"data")
+    osfs.fchmod(fd, 0o640)
+    osfs.fchown(fd, os.getuid(), os.getgid())
+    osfs.ftruncate(fd, 2)
+    osfs.fsync(fd)
+    osfs.flock(fd, fcntl.LOCK_EX)
+    assert osfs.fstat(fd).st_mode & 0o777 == 0o640
+    assert osfs.read_all(fd, 9) == b"da"
+    assert osfs.statvfs(fd).f_bsize > 0
+    osfs.link(directory, "a", directory, "b")
+    osfs.mkdir(directory, "d", 0o700)
+    osfs.rename(directory, "a", directory, "c")
+    osfs.unlink(directory, "b")
+    assert sorted(osfs.listdir(directory)) == ["c", "d"]
+    with osfs.scandir(directory) as entries:
+        assert sorted(entry.name for entry in entries) == ["c", "d"]
+    osfs.rmdir(directory, "d")
+    assert osfs.fstatat(directory, "c").st_nlink == 1
+    assert osfs.stat("/").st_ino
+    osfs.close(fd)
+    osfs.release(fd)  # nothing to say about a second close, nor about any other
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if this were a platform without Linux's calls."""
+    monkeypatch.setattr(osfs.sys, "platform", "elsewhere")
+
+
+def test_without_linux_its_calls_are_refused_or_empty(directory: int, elsewhere: None) -> None:
+    with pytest.raises(OSError) as caught:
+        osfs.openat2(directory, "a", os.O_RDONLY, osfs.RESOLVE_BENEATH)
+    assert caught.value.errno == errno.ENOSYS
+    assert osfs.file_system_type(directory) == 0
+    assert osfs.listxattr(directory) == []
+    for call in (osfs.getxattr, osfs.removexattr):
+        with pytest.raises(OSError) as caught:
+            call(directory, "user.x")
+        assert caught.value.errno == errno.ENOTSUP
+    with pytest.raises(OSError) as caught:
+        osfs.setxattr(directory, "user.x", b"")
+    assert caught.value.errno == errno.ENOTSUP
+
+
+def test_where_a_full_sync_exists_it_is_the_one_used(directory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda fd, command: asked.append(command))
+    osfs.fsync(directory)
+    assert asked == [51]
 
 
 def test_temporary_names_differ() -> None:
