@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from gemcode.agent.caps import json_size, result_size
 from gemcode.agent.conversation import ConversationState
 from gemcode.agent.errors import GemcodeError, ModelError
 from gemcode.agent.ledger import written
@@ -61,25 +62,16 @@ def size(message: Message) -> int:
     return sum(_part_size(part) for part in message.parts)
 
 
-def result_size(result: ToolResult) -> int:
-    """Bytes of a result as the model gets it."""
-    return _json_size(result.response) + sum(len(blob.data) for blob in result.media)
-
-
 def _part_size(part: Text | Thought | ToolCall | Blob | Opaque) -> int:
     match part:
         case Text() | Thought():
             return len(part.text.encode("utf-8", "replace"))
         case ToolCall():
-            return len(part.name) + _json_size(part.args)
+            return len(part.name) + json_size(part.args)
         case Blob():
             return len(part.data)
         case Opaque():
-            return _json_size(part.raw)
-
-
-def _json_size(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace"))
+            return json_size(part.raw)
 
 
 def choose_cut(history: Sequence[Message], keep: int, *, summarised: bool, open_turn: bool) -> int:
@@ -121,7 +113,7 @@ def _stubbed(result: ToolResult, call: ToolCall | None) -> ToolResult:
     length = result_size(result)
     if not result.ok or length <= LARGE_RESULT:
         return result
-    again = f" with {json.dumps(call.args)}" if call and _json_size(call.args) < LARGE_RESULT else " again"
+    again = f" with {json.dumps(call.args)}" if call and json_size(call.args) < LARGE_RESULT else " again"
     note = f"Left out to save room: {length} bytes. Call {result.name}{again} if you need it."
     return replace(result, response={"output": note}, media=(), display=None)
 
@@ -217,7 +209,7 @@ def report(request: ModelRequest, window: Window, *, summarised: bool) -> Contex
     """The parts of a request by size, scaled to what the service counted for the last one."""
     sizes = {
         "system": len(request.system.encode()),
-        "tools": sum(_json_size([tool.name, tool.description, tool.schema]) for tool in request.tools),
+        "tools": sum(json_size([tool.name, tool.description, tool.schema]) for tool in request.tools),
         "summary": 0,
         "you": 0,
         "answers": 0,

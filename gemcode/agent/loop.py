@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from gemcode.agent import compaction
+from gemcode.agent.caps import result_size
 from gemcode.agent.compaction import ContextReport, Window
 from gemcode.agent.conversation import ConversationState
 from gemcode.agent.counters import Counters
@@ -335,7 +336,7 @@ class Agent:
         kind, error = ("", "") if result.ok else (result.error_kind, result.error_message)
         turn.calls.append(CallRecord(call.name, call.args, result.ok, duration, error, kind, item.subject, writes))
         said = result.display if isinstance(result.display, str) else ""
-        length = compaction.result_size(result)
+        length = result_size(result)
         ended = CallEnded(call.id, call.name, item.subject, result.ok, kind, duration, length, writes, said)
         self.counters.add(ended)
         self._record_changes(turn)

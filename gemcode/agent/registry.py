@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from gemcode.agent.caps import capped
 from gemcode.agent.errors import ToolError
 from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import JsonObject, ToolCall, ToolDeclaration, ToolResult
@@ -137,6 +138,7 @@ class ToolRegistry:
 
     def _settle(self, prepared: Prepared, entry: object, result: ToolResult, turn: TurnState) -> ToolResult:
         """Book what became of a call: in the audit log, and in what the turn owes the person."""
+        result = capped(result, 4 * self._limits.result_bytes)  # far above what our own tools give
         if self._audit and entry is not None:
             with contextlib.suppress(OSError):  # an intent without outcome stays visible in the log
                 self._audit.outcome(entry, prepared.call, prepared.decision, result)
