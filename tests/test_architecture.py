@@ -147,6 +147,8 @@ OPENS_OWN_FILES = {
     "cli.py",
     "app.py",
     "simulator/scenario.py",
+    "gateway/config.py",
+    "gateway/store.py",
     "terminal/programs.py",
     "terminal/safe.py",  # /dev/null, in the place of a stdout that went away
     "demo.py",

@@ -1,4 +1,4 @@
-"""The way through for Gemini's own clients: bytes in, bytes out, with the gateway's key. Decodes only what it stores."""
+"""The way through for Gemini's own clients: bytes in, bytes out, with the gateway's key."""
 
 from gemcode.agent.errors import ModelError
 from gemcode.gateway import native

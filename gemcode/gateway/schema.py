@@ -3,7 +3,7 @@
 What is valid for the client's schema stays valid for the result. The lossy form for `parameters` is in lossy.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gemcode.agent.messages import JsonObject
@@ -36,6 +36,36 @@ def normalize(schema: object) -> JsonObject:
     used = _used_definitions(result, definitions)
     result = {**result, "type": "object"}  # arguments are always an object
     return {**result, "$defs": used} if used else result
+
+
+def losses(schema: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """What normalize can't keep, as (path, words): references out of the schema, and exclusive or joined branches."""
+    root = schema if isinstance(schema, dict) else {}
+    definitions = {**_definitions(root, "definitions"), **_definitions(root, "$defs")}
+    yield from _losses(root, definitions, path, 0)
+
+
+def _losses(node: Any, definitions: JsonObject, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if depth > DEPTH_LIMIT:
+        yield path, "is nested too deeply"
+        return
+    if isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from _losses(item, definitions, f"{path}[{index}]", depth + 1)
+    if not isinstance(node, dict):
+        return
+    if "$ref" in node and resolve(node["$ref"], definitions) is None:
+        yield f"{path}.$ref", f"{str(node['$ref'])[:80]!r} is not a definition of this schema"
+    if len(node.get("oneOf") or ()) > 1:
+        yield f"{path}.oneOf", "becomes anyOf: that only one may match is lost"
+    if len(node.get("allOf") or ()) > 1:
+        yield f"{path}.allOf", "is joined as far as it can be"
+    for key in (*_MAPS, "definitions"):
+        for name, item in node[key].items() if isinstance(node.get(key), dict) else ():
+            yield from _losses(item, definitions, f"{path}.{key}.{name}", depth + 1)
+    for key in (*_LISTS, *_SINGLE, "oneOf", "allOf"):
+        if isinstance(node.get(key), dict | list):
+            yield from _losses(node[key], definitions, f"{path}.{key}", depth + 1)
 
 
 def resolve(reference: object, definitions: JsonObject) -> Any:
