@@ -52,14 +52,15 @@ def _settle(area: Area, root: Root, record: WriteRecord) -> list[str]:
         if record.ready is not None and record.ready[1] != parent.identity:
             return _end(area, record, "durability_unknown")  # the directory was moved or replaced since
         status: Status = "not_written"
+        notices: list[str] = []
         if record.ready is not None:
-            status = _settle_ready(area, parent, record, record.ready[0])
+            status = _settle_ready(area, parent, record, record.ready[0], notices)
         elif not parent.missing:
             with contextlib.suppress(FileNotFoundError):
                 osfs.unlink(parent.fd, record.intent.temporary)  # it never was anything but our own, unfinished
     if status == "not_written":
         remove_directories(root, record.intent.directories)
-    return _end(area, record, status)
+    return _end(area, record, status) + notices
 
 
 def _end(area: Area, record: WriteRecord, status: Status) -> list[str]:
@@ -68,7 +69,7 @@ def _end(area: Area, record: WriteRecord, status: Status) -> list[str]:
     return [f"The write {record.id} to {record.path} was cut short; it {effect}."]
 
 
-def _settle_ready(area: Area, parent: Parent, record: WriteRecord, ours: Identity) -> Status:
+def _settle_ready(area: Area, parent: Parent, record: WriteRecord, ours: Identity, notices: list[str]) -> Status:
     """The temporary name may hold our content or, after the exchange, the user's file."""
     here, content = _look(area, parent.fd, parent.leaf)
     for name in (record.intent.temporary, record.intent.temporary + ASIDE):
@@ -80,7 +81,7 @@ def _settle_ready(area: Area, parent: Parent, record: WriteRecord, ours: Identit
         elif here is None and name.endswith(ASIDE):  # cut short between taking our file away and giving this one back
             move(parent.fd, name, parent.leaf)
         else:
-            _to_late(area, parent.fd, name, record)
+            notices += _to_late(area, parent.fd, name, record)
     displaced = any(name.startswith(record.id + "-") for name in osfs.listdir(area.late))
     if record.intent.new is None:
         return "written" if here is None or displaced else "not_written"
@@ -108,7 +109,7 @@ def _look(area: Area, dir_fd: int, name: str) -> tuple[Identity | None, Hash | N
         locks.close_quietly(fd)
 
 
-def _to_late(area: Area, dir_fd: int, name: str, record: WriteRecord) -> None:
+def _to_late(area: Area, dir_fd: int, name: str, record: WriteRecord) -> list[str]:
     """Out of the project, into the store: by name on the same device, else by content."""
     late = osfs.random_name(f"{record.id}-")
     try:
@@ -116,12 +117,14 @@ def _to_late(area: Area, dir_fd: int, name: str, record: WriteRecord) -> None:
     except OSError:
         fd = osfs.open(name, LATE_FLAGS, dir_fd=dir_fd)
         try:
-            kept, _ = preserve(area, fd, record.path, _known(record))
+            kept, notice = preserve(area, fd, record.path, _known(record))
         finally:
             locks.close_quietly(fd)
         if kept is None:
             raise
         osfs.unlink(dir_fd, name)
+        return [notice] if notice else []
+    return []
 
 
 def _settle_late(area: Area, name: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gemcode.workspace import names, osfs, undo, writer
+from gemcode.workspace import locks, names, osfs, undo, writer
 from gemcode.workspace.journal import WriteRecord
 from gemcode.workspace.objects import hash_of
 from gemcode.workspace.root import Root
@@ -80,6 +80,11 @@ class Ground:
     def area(self) -> Path:
         (only,) = (self.state / "projects").iterdir()
         return only
+
+    def bury(self) -> None:
+        """Let every process that wrote to the journal be dead, so that recovery looks after what it left."""
+        for journal in self.state.glob("projects/*/journal.jsonl"):
+            journal.write_text(journal.read_text().replace(locks.this_process(), "1:1:before-the-last-boot"))
 
     def stored(self) -> set[str]:
         """The hashes of all objects that are what their name says."""

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import os
 import shutil
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,32 +149,21 @@ class Outcome:
 
 
 def failing_at(number: int, code: int, ground: Ground, work: Callable[[Session], object]) -> Outcome:
-    """Run in a child whose file call `number` fails; what the work said came of it."""
-    reading, writing = os.pipe()
+    """Do the work with an error at file call `number`, then die; what the work said came of it."""
 
     def fail() -> None:
         raise OSError(code, os.strerror(code))
 
-    def child() -> None:
-        with Root.open(ground.project) as root:
-            session = Session(root, Store.open(ground.state, root, "killed", SMALL))
-            count = Count(number, fail)
-            with osfs.inject(count):
-                try:
-                    done = work(session)
-                    result = done[0] if isinstance(done, list) else done
-                    said = getattr(result, "status", "written")
-                except ToolError as error:
-                    said = "written" if error.details.get("written") else f"refused {error.kind}"
-            session.store.close()
-            os.write(writing, struct.pack("?", count.fired) + said.encode())
-
-    status = in_child(child)
-    os.close(writing)
-    answer = os.read(reading, 1000)
-    os.close(reading)
-    assert status == 0
-    return Outcome(answer[0] == 1, answer[1:].decode())
+    count = Count(number, fail)
+    with ground.session("killed") as session, osfs.inject(count):
+        try:
+            done = work(session)
+            result = done[0] if isinstance(done, list) else done
+            said = getattr(result, "status", "written")
+        except ToolError as error:
+            said = "written" if error.details.get("written") else f"refused {error.kind}"
+    ground.bury()
+    return Outcome(count.fired, said)
 
 
 def run_errors(tmp_path: Path, name: str, codes_at: Callable[[int], list[int]]) -> list[Outcome]:
