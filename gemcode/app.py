@@ -60,7 +60,7 @@ class Project:
     bench: Workbench
     registry: ToolRegistry
     sessions: SessionStore
-    audit_directory: Path
+    audit: Audit
     instructions: str
     notices: tuple[str, ...]
 
@@ -86,16 +86,16 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
             bench = Workbench(root, store, KnownVersions(), settings.bounds)
             bounds = settings.bounds
             limits = Limits(bounds.call_seconds, bounds.calls_per_turn, bounds.writes_per_turn)
-            audit_directory = store.directory / "audit"
+            audit = Audit(store.directory / "audit", session_id)
             registry = ToolRegistry(
-                build_tools(bench), Audit(audit_directory, session_id), limits, strict=settings.strict_arguments
+                build_tools(bench), audit, limits, strict=settings.strict_arguments
             )
             instructions, notices = _instructions(root)
             notices = (*settings.warnings, *store.notices, *notices)
             sessions = SessionStore(store.directory / "sessions", root.display, __version__)
             sessions.prune(settings.session_days)
             yield Project(
-                settings, session_id, root, store, bench, registry, sessions, audit_directory, instructions, notices
+                settings, session_id, root, store, bench, registry, sessions, audit, instructions, notices
             )
 
 

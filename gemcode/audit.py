@@ -37,7 +37,7 @@ class Audit:
     """Appends to the log of one project. Several processes may; each append is one locked write."""
 
     def __init__(self, directory: Path, session: str) -> None:
-        self._directory = directory
+        self.directory = directory
         self._session = session
 
     def intent(self, call: ToolCall, effect: Effect) -> object:
@@ -51,9 +51,9 @@ class Audit:
         self._append(record)
 
     def _append(self, content: Record) -> int:
-        os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        with _locked(self._directory) as folder:
-            sequence, head = _rotate_and_find_head(self._directory, folder)
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        with _locked(self.directory) as folder:
+            sequence, head = _rotate_and_find_head(self.directory, folder)
             record = {
                 "seq": sequence + 1,
                 "time": time.time(),

@@ -12,7 +12,7 @@ def run(options: app.Options, action: str, *, as_json: bool) -> int:
     if action not in ("show", "verify"):
         raise UsageError(f"{action!r} is not an action of audit.", "Use: gemcode audit show, or gemcode audit verify")
     with app.open_project(app.load_settings(options), app.new_session_id()) as project:
-        directory = project.audit_directory
+        directory = project.audit.directory
         if action == "verify":
             return _verify(audit.verify(directory))
         for record in audit.read(directory):

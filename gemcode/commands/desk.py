@@ -42,7 +42,7 @@ class Desk:
             use_model=self._use_model,
             tools=self._tools,
             diff=self._diff,
-            undo=lambda argument: journal.undo_now(self._project.bench, argument),
+            undo=lambda argument: journal.undo_now(self._project, argument),
             history=lambda argument: journal.history_text(self._project.bench, argument).rstrip("\n"),
             limit_cost=self._limit_cost,
             context=self._context,

@@ -101,7 +101,7 @@ def _project(project: app.Project) -> Iterator[Finding]:
         "" if verification.sound else f"; damaged: {len(verification.damaged)}, missing: {len(verification.missing)}"
     )
     yield Finding("backups", size + damage, verification.sound)
-    verdict = audit.verify(project.audit_directory)
+    verdict = audit.verify(project.audit.directory)
     problem = f"; {verdict.problems[0]}" if verdict.problems else ""
     yield Finding("audit", f"{verdict.records} records{problem}", not verdict.problems)
     if project.instructions:

@@ -1,13 +1,15 @@
 """`gemcode history`, `undo` and `restore`: the write journal, seen and turned back. Each change is shown first."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from gemcode import app
 from gemcode.agent.errors import ExitCode, GemcodeError, ToolError, UsageError
-from gemcode.agent.messages import ToolCall
+from gemcode.agent.messages import JsonObject, ToolCall, ToolResult
+from gemcode.agent.policy import Effect
 from gemcode.agent.tool import ApprovalRequest, Approved, FileChange
 from gemcode.terminal.safe import escape, write_stderr, write_stdout
 from gemcode.terminal.tty import input_descriptor, is_terminal
@@ -33,7 +35,7 @@ def undo(options: app.Options, write: str, *, turn: bool, yes: bool) -> int:
             write_stderr(f"! {escape(conflict.message)}\n")
         if plan.conflicts:
             return ExitCode.WRITE_REFUSED
-        return _carry_out(options, project.bench, plan.proposals, plan.reason, yes=yes)
+        return _carry_out(options, project, plan.proposals, plan.reason, yes=yes)
 
 
 def restore(options: app.Options, write: str, *, yes: bool) -> int:
@@ -42,15 +44,15 @@ def restore(options: app.Options, write: str, *, yes: bool) -> int:
             proposal = journal.restore(project.root, project.store, write)
         except ToolError as error:
             raise _explain(error) from None
-        return _carry_out(options, project.bench, [proposal], f"restore of {write}", yes=yes)
+        return _carry_out(options, project, [proposal], f"restore of {write}", yes=yes)
 
 
-def undo_now(bench: Workbench, argument: str) -> str:
+def undo_now(project: app.Project, argument: str) -> str:
     """`/undo [ID|turn]`: the person typed it, so it is done, or said why not."""
-    plan = _plan(bench, "" if argument == "turn" else argument, turn=argument == "turn")
+    plan = _plan(project.bench, "" if argument == "turn" else argument, turn=argument == "turn")
     if plan.conflicts:
         raise GemcodeError(plan.conflicts[0].message, "See: /history")
-    done = [_write(bench, proposal, plan.reason) for proposal in plan.proposals]
+    done = [_write(project, proposal, plan.reason) for proposal in plan.proposals]
     return "\n".join([*done, "Undo this: /undo"]) if done else "Nothing to undo: the files already are as they were."
 
 
@@ -81,7 +83,9 @@ def _explain(error: ToolError) -> GemcodeError:
     return UsageError(error.message, "See the ids with: gemcode history")
 
 
-def _carry_out(options: app.Options, bench: Workbench, proposals: Sequence[Proposal], reason: str, *, yes: bool) -> int:
+def _carry_out(
+    options: app.Options, project: app.Project, proposals: Sequence[Proposal], reason: str, *, yes: bool
+) -> int:
     terminal = is_terminal(1) and is_terminal(input_descriptor())
     if not yes and not terminal:
         raise UsageError("Without a terminal this needs --yes.", "Look first with: gemcode history --diff")
@@ -93,7 +97,7 @@ def _carry_out(options: app.Options, bench: Workbench, proposals: Sequence[Propo
             code = ExitCode.WRITE_REFUSED
             continue
         try:
-            write_stdout(_write(bench, confirmed, reason) + "\n")
+            write_stdout(_write(project, confirmed, reason) + "\n")
         except GemcodeError as error:
             write_stderr(f"✗ {escape(error.message)}\n")
             code = ExitCode.WRITE_REFUSED
@@ -113,14 +117,30 @@ def as_change(proposal: Proposal) -> FileChange:
     return FileChange(path, proposal.before.data, proposal.after, sensitivity(path), names.reason(path))
 
 
-def _write(bench: Workbench, proposal: Proposal, reason: str) -> str:
+def _write(project: app.Project, proposal: Proposal, reason: str) -> str:
+    """Write, with an entry in the audit log before and after, as for every other write."""
+    bench = project.bench
+    call = ToolCall("", reason.split(" ", 1)[0], {"path": proposal.path, "reason": reason})
+    try:
+        entry = project.audit.intent(call, Effect.WRITE)
+    except OSError as error:
+        raise GemcodeError(
+            f"Nothing was written: the audit log can't be ({error.strerror}).", "See: gemcode doctor"
+        ) from None
     try:
         result = writer.write(bench.root, bench.store, proposal, turn=bench.turn, reason=reason)
     except ToolError as error:
+        _settle(project, entry, call, {"error": error.as_json()})
         raise GemcodeError(error.message, "See: gemcode history") from None
+    _settle(project, entry, call, {"output": {"path": proposal.path, "action": result.action}})
     done = {"created": "is back", "modified": "is as it was", "deleted": "is removed"}[result.action]
     notes = "".join(f"\n· {note}" for note in result.notes)
     return escape(f"✓ {proposal.path} {done} ({reason}, now {result.id}).{notes}")
+
+
+def _settle(project: app.Project, entry: object, call: ToolCall, response: JsonObject) -> None:
+    with contextlib.suppress(OSError):  # an intent without outcome stays visible in the log
+        project.audit.outcome(entry, call, "approved", ToolResult("", call.name, response))
 
 
 def _line(record: WriteRecord) -> str:
