@@ -230,7 +230,7 @@ class Root(_Closing):
         try:
             fd, real = self._resolve(self.fd, tidy, flags, follow)
             with closing_on_error(fd):
-                if not internal:
+                if real != tidy and not internal:
                     _refuse_never(real, path)
                 self.admit(fd, path)
         except OSError as error:

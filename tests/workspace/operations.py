@@ -80,7 +80,9 @@ def run(row: Row, resolver: Resolver, name: str, operation: Operation, place: Pl
     with Root.open(row.root(place), resolver) as root, ExitStack() as context:
         row.after_open(place)
         canary = snapshot(place.outside, skip=place.project) if os.access(place.outside, os.R_OK) else None
-        project = snapshot(place.project) if place.project.is_dir() and not row.hook and row.needs != "mounts" else None
+        project = (
+            snapshot(place.project) if os.path.isdir(place.project) and not row.hook and row.needs != "mounts" else None
+        )
         if row.hook is not None:
             context.enter_context(osfs.inject(row.hook(place)))
         try:

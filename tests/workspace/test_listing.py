@@ -277,6 +277,16 @@ def test_an_ignore_file_that_can_not_be_read_says_nothing(tmp_path: Path) -> Non
         assert list_files(root, limits=PLENTY).files == (".gitignore", "a")
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="there is no procfs here")
+def test_the_whole_disk_is_listed_without_what_the_kernel_makes() -> None:
+    with Root.open("/") as root:
+        listing = list_files(root, limits=ListingLimits(entries=1_000_000, depth=1, seconds=60))
+        with pytest.raises(ToolError, match="belongs to the kernel"):
+            root.open_file("proc/version")
+    assert "proc is on a file system that belongs to the kernel." in listing.notes
+    assert not any(path.startswith("proc/") for path in listing.files)
+
+
 def test_a_missing_or_forbidden_directory_is_refused(tmp_path: Path) -> None:
     make(tmp_path, "file", ".git/x")
     for path, kind in (
