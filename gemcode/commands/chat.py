@@ -24,6 +24,7 @@ def run(options: app.Options, first_prompt: str) -> int:
 def converse(settings: Settings, options: app.Options, first_prompt: str = "") -> int:
     """The REPL in an open project. The exit code is its own."""
     with app.open_project(settings, app.new_session_id()) as project:
+        os.chdir(settings.project)  # where !command and /save work
         model = app.make_model(project.settings, write_stderr if options.verbose else None)
         mode = settings.approve or (Mode.ASK if is_terminal(input_descriptor()) else Mode.NONE)
         agent = app.make_agent(project, model, decline_unasked, mode)

@@ -61,7 +61,8 @@ def run(*, play: bool, no_color: bool) -> int:
     unattended = play or not (is_terminal(1) and is_terminal(input_descriptor()))
     with scratch_project() as (settings, simulator):
         if not unattended:
-            write_stdout(INTRODUCTION + "\n" + "Try: " + " · ".join(stop.prompt for stop in STOPS[:5]) + "\n")
+            prompts = dict.fromkeys(stop.prompt for stop in STOPS)
+            write_stdout(INTRODUCTION + "".join(f"  try: {prompt}\n" for prompt in prompts))
             return chat.converse(settings, app.Options(no_color=no_color))
         look = choose_look(
             os.environ,
@@ -122,7 +123,7 @@ async def _play(settings: Settings, look: Look) -> None:
     with app.open_project(settings, app.new_session_id()) as project:
         approval = Approval(person, _no_editor)
         agent = app.make_agent(project, app.make_model(settings), approval, Mode.ASK)
-        write_stdout(INTRODUCTION + "\n")
+        write_stdout(INTRODUCTION)
         for number, stop in enumerate(STOPS, 1):
             write_stdout(paint_all([(), line((Style.DIM, f"Step {number} of {len(STOPS)}: {stop.title}"))], look))
             write_stdout(paint(line((Style.BOLD, "> "), stop.prompt), look) + "\n")
