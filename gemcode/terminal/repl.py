@@ -84,6 +84,8 @@ class Repl:
         self._front.show(view.start_lines(about, self.session.conversation.mode.value))
         warming = asyncio.get_running_loop().run_in_executor(None, self._warm_up)
         if self.session.first_prompt:
+            shown = escape(self.session.first_prompt).replace("\n", "\n  ")
+            self._front.show([line((Style.BOLD, "> "), shown)])
             await self._handle(self.session.first_prompt)
         while not self.ledger.leaving:
             text = await self._next_prompt()

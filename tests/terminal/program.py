@@ -1,6 +1,6 @@
 """The REPL with a scripted model and two small tools, for the tests that need a real terminal.
 
-Usage: program.py SCENARIO DIRECTORY. Requests are recorded in DIRECTORY/../requests.txt.
+Usage: program.py [ask:]SCENARIO DIRECTORY. Requests are recorded in DIRECTORY/../requests.txt.
 """
 
 import asyncio
@@ -16,8 +16,12 @@ from gemcode.agent.model import Retrying, TextDelta
 from gemcode.agent.policy import Effect, Mode, Sensitivity
 from gemcode.agent.registry import ToolRegistry
 from gemcode.agent.tool import Arguments, FileChange, Output, Preview, SecretRead, Tool, decline_unasked
-from gemcode.terminal.repl import Repl, open_front
+from gemcode.terminal.headless import OutputFormat, open_reporter, run_once
+from gemcode.terminal.look import choose_look, terminal_size
+from gemcode.terminal.repl import Repl, open_approval, open_front
+from gemcode.terminal.safe import StdoutClosed
 from gemcode.terminal.session import ReplSession, SavedSession, Services
+from gemcode.terminal.tty import is_terminal
 from gemcode.terminal.view import About
 from tests.scripted import Script, ScriptedModel, calls, says
 
@@ -174,10 +178,25 @@ def services() -> Services:
     )
 
 
+async def ask(agent: Agent) -> int:
+    """One turn as `gemcode ask` runs it."""
+    look = choose_look(os.environ, terminal=is_terminal(1), encoding="utf-8", size=terminal_size())
+    about = About("1.0", "scripted", session_id="7f3k")
+    kind = OutputFormat(os.environ.get("FORMAT", "text"))
+    reporter = open_reporter(kind, about, look, terminal=is_terminal(1), out=look)
+    if is_terminal(0):
+        agent.approve = open_approval(os.environ, "utf-8", pause=reporter.pause)
+    outcome = await run_once(lambda emit: agent.run(UserMessage.of("go"), emit), reporter)
+    return outcome.status.exit_code
+
+
 async def main(scenario: str, directory: Path) -> int:
+    kind, _, scenario = scenario.rpartition(":")
     model = RecordingModel(directory.parent / "requests.txt", *SCENARIOS[scenario])
     agent = Agent(model, ToolRegistry(tools(directory)), Persona("scripted", lambda mode: ""), decline_unasked)
     agent.mode = Mode(os.environ.get("MODE", "ask"))
+    if kind == "ask":
+        return await ask(agent)
     session = ReplSession(
         conversation=agent,
         services=services(),
@@ -186,9 +205,13 @@ async def main(scenario: str, directory: Path) -> int:
         files=lambda: ["src/app.py", "src/cart.py", "README.md"],
         history_file=directory.parent / "history.txt",
         environ=os.environ,
+        first_prompt=os.environ.get("FIRST", ""),
     )
     return await Repl(session, open_front(session, sys.stdout.encoding)).run()
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1], Path(sys.argv[2]))))
+    try:
+        sys.exit(asyncio.run(main(sys.argv[1], Path(sys.argv[2]))))
+    except StdoutClosed:
+        sys.exit(141)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.program import CODE
+from gemcode.terminal.commands import COMMANDS
+from tests.terminal.program import CODE, MARKDOWN
 from tests.terminal.pty_screen import CTRL_C, CTRL_D, ENTER, ESCAPE, PtyScreen
 
 DEAF = 0.45  # a little more than the time in which a question hears nothing
@@ -636,3 +637,65 @@ def test_ctrl_z_suspends_a_turn_and_fg_brings_it_back(project: Path) -> None:
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_first_prompt_is_shown_and_answered(project: Path) -> None:
+    with start("hello", project, FIRST="say hello") as screen:
+        screen.wait_for("> say hello\nHello there.")
+        leave(screen)
+
+
+def test_help_fits_eighty_columns_and_every_command_has_an_example(project: Path) -> None:
+    with start("hello", project, 80, 40) as screen:
+        prompt_is_ready(screen)
+        screen.type("?")
+        screen.wait_for("/help COMMAND shows an example")
+        rows = screen.visible()
+        assert all(rows[rows.index("> /help") + 1 + number].startswith(name) for number, name in enumerate(COMMANDS))
+        leave(screen)
+    assert all(len(f"{name:<10} {command.summary}") <= 80 for name, command in COMMANDS.items())
+    assert all(command.example.startswith(name) for name, command in COMMANDS.items())
+
+
+def test_ask_streams_on_a_terminal_and_confirms_there(project: Path) -> None:
+    with start("ask:write", project) as screen:
+        question(screen)
+        screen.type("y")
+        assert screen.wait_for_end() == 0
+        assert screen.visible()[-4].startswith("✓ write_file    cart.py               written")
+        assert screen.visible()[-3:-1] == [
+            "Done with it.",
+            "· cart.py written (+1 -1)  Undo: gemcode undo",
+        ]
+        assert screen.modes_after() == screen.modes_before
+
+
+def test_ask_can_be_cancelled(project: Path) -> None:
+    with start("ask:silent", project) as screen:
+        screen.wait_for("waiting for scripted .*Ctrl-C cancels")
+        screen.type(CTRL_C)
+        assert screen.wait_for_end() == 130
+        assert "waiting" not in screen.text() and "Traceback" not in screen.text()
+        assert screen.modes_after() == screen.modes_before
+
+
+def test_39_ask_into_a_closed_pipe_exits_141_without_a_word(project: Path) -> None:
+    command = [sys.executable, "-m", "tests.terminal.program", "ask:paragraphs", str(project)]
+    environ = {"PATH": os.environ["PATH"], "FORMAT": "stream-json"}
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environ
+    )
+    assert child.stdout is not None and child.stderr is not None
+    child.stdout.readline()
+    child.stdout.close()
+    assert child.wait(60) == 141
+    assert child.stderr.read() == b""
+    child.stderr.close()
+
+
+def test_39_ask_into_a_pipe_prints_the_answer_alone(project: Path) -> None:
+    command = [sys.executable, "-m", "tests.terminal.program", "ask:markdown", str(project)]
+    environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "FORCE_COLOR": "0"}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, env=environ)
+    assert done.stdout.decode() == MARKDOWN
+    assert b"\x1b" not in done.stdout + done.stderr
