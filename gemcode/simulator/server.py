@@ -93,6 +93,7 @@ class Simulator:
         except (BlockingIOError, ConnectionError):
             return  # the client is gone again
         raw.setblocking(False)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an event must not wait for an acknowledgement
         task = asyncio.create_task(self._converse(raw))
         self._open[task] = raw
         task.add_done_callback(self._open.pop)
