@@ -143,7 +143,7 @@ RACES = {
 
 
 def race(name: str, resolver: Resolver, tries: int, directory: Path) -> Counter[str]:
-    """How often each answer was given; AssertionError for an escape."""
+    """How often each answer was given, and how often the names were swapped; AssertionError for an escape."""
     attempt = RACES[name].attempt
     place = build(directory)
     first, second = RACES[name].prepare(place)
@@ -160,7 +160,7 @@ def race(name: str, resolver: Resolver, tries: int, directory: Path) -> Counter[
             except OSError as error:  # the test's own clean-up met the swap
                 outcomes[errno.errorcode[error.errno or 0]] += 1
     assert snapshot(place.outside, skip=place.project) == canary
-    assert swaps.count > tries / 100, f"only {swaps.count} swaps in {tries} tries: the run is void"
+    outcomes["swaps"] = swaps.count
     return outcomes
 
 
@@ -181,9 +181,13 @@ def exchange_or_skip(directory: Path, first: str, second: str) -> Iterator[Swaps
 @pytest.mark.parametrize("resolver", ["openat2", "walk"])
 @pytest.mark.parametrize("name", RACES)
 def test_a_race_never_leads_outside(name: str, resolver: Resolver, tmp_path: Path) -> None:
-    outcomes = race(name, resolver, RACES[name].tries, tmp_path / "race")
-    assert outcomes["inside"] > 0, f"never got in: the run is void ({outcomes})"
-    assert len(outcomes) > 1 or not RACES[name].shows, f"never met the swap: the run is void ({outcomes})"
+    outcomes: Counter[str] = Counter()
+    for attempt in range(5):  # a busy machine may keep the two processes from meeting
+        outcomes += race(name, resolver, RACES[name].tries, tmp_path / str(attempt))
+        met = len(set(outcomes) - {"inside", "swaps"}) > 0 or not RACES[name].shows
+        if met and outcomes["inside"] and outcomes["swaps"] > RACES[name].tries / 100:
+            return
+    pytest.fail(f"the swap was never met, or never missed, so the run is void: {outcomes}")
 
 
 @pytest.mark.soak
