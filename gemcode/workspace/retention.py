@@ -46,7 +46,16 @@ def prune(area: Area, limits: Limits, *, now: float | None = None) -> Pruned:
     dropped = len(records) - len(keep)
     if dropped:
         area.journal.rewrite((record.id for record in keep), {"records": dropped})
+    _forget_late(area, protected, moment - limits.days * 86_400)
     return Pruned(dropped, area.objects.keep_only(_contents(keep)))
+
+
+def _forget_late(area: Area, protected: set[str], oldest: float) -> None:
+    """Displaced files that could not become objects have their time too; what is no file stays for a person."""
+    for name in osfs.listdir(area.late):
+        status = osfs.fstatat(area.late, name)
+        if name.partition("-")[0] not in protected and status.st_ctime < oldest and stat.S_ISREG(status.st_mode):
+            osfs.unlink(area.late, name)
 
 
 def prune_others(projects: int, area: Area, excess: int, limits: Limits) -> int:

@@ -67,7 +67,9 @@ class Store:
                 opened.callback(locks.close_quietly, projects)
                 shards = ensure_directory(state, "locks")
                 opened.callback(locks.close_quietly, shards)
-                with locks.holding(state, "lock"):
+                with locks.holding(state, "lock") as free:
+                    if not free:
+                        raise UsageError("Another gemcode is starting and does not finish.", "Try again.")
                     name, fd = open_project(projects, root)
                     area = Area(fd, shards, session_id, limits.file_bytes)
                 opened.callback(area.close)

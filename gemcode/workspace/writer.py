@@ -228,7 +228,11 @@ class _Write:
                 elif seen is not None:
                     known = self.new if swap.pristine(seen) else self.before.hash
                     self.store.displaced.retain(swap.fd, name, self.id, self.path, known or "")
-            osfs.fsync(swap.fd)
+            try:
+                osfs.fsync(swap.fd)
+            except OSError as error:
+                self.notes.append(f"The disk did not confirm the write: {error.strerror}.")
+                status = "durability_unknown" if status == "written" else status
             self.journal.end(self.id, status)
         except (OSError, ToolError) as error:
             self.notes.append(f"The system reported an error after the write: {error}")

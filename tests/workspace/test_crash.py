@@ -66,6 +66,7 @@ def write_new(session: Session) -> object:
 
 SCENARIOS = {
     "overwrite": Scenario("a", OLD, NEW, write_new),
+    "overwrite and close": Scenario("a", OLD, NEW, lambda session: [session.write("a", NEW), session.store.close()]),
     "create": Scenario("a", None, NEW, write_new),
     "create with directories": Scenario("d/e/a", None, NEW, lambda session: session.write("d/e/a", NEW)),
     "undo of an overwrite": Scenario("a", OLD, NEW, lambda session: session.undo(), lambda s: _back(s)),
@@ -262,6 +263,22 @@ def test_a_kill_during_recovery_is_recovered_from(tmp_path: Path, name: str) -> 
                 assert session.store.notices == []
             assert ground.picture() == picture
             shutil.rmtree(directory)
+
+
+def test_a_kill_during_the_first_start_of_all_does_no_harm(tmp_path: Path) -> None:
+    number, killed = 0, True
+    while killed:
+        number += 1
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        ground = Ground(directory)
+        killed = kill_during_start(number, ground)
+        with ground.session("after") as session:
+            session.write("a", NEW)
+            session.undo()
+        assert ground.read("a") is None
+        shutil.rmtree(directory)
+    assert number > 40
 
 
 def test_a_kill_during_prune_forgets_too_little_never_too_much(tmp_path: Path) -> None:

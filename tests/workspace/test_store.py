@@ -249,6 +249,20 @@ def test_old_backups_go_but_never_those_of_the_last_two_sessions(ground: Ground)
         assert ground.read("a") == b"E" * 10
 
 
+def test_displaced_files_that_no_object_could_hold_have_their_time_too(ground: Ground) -> None:
+    with ground.session("s1") as session:
+        id = session.write("a", b"1").id
+        late = ground.area / "late"
+        for name in (f"{id}-1", "zzzz-1"):
+            (late / name).write_bytes(b"x" * 100)
+        os.mkfifo(late / "yyyy-1")
+        small = Limits(free_bytes=0, file_bytes=99)
+        prune(session.store.area, small, now=time.time() + 29 * 86_400)
+        assert len(list(late.iterdir())) == 3
+        prune(session.store.area, small, now=time.time() + 31 * 86_400)
+        assert {place.name for place in late.iterdir()} == {f"{id}-1", "yyyy-1"}
+
+
 def test_only_so_many_versions_of_a_file_are_kept(ground: Ground) -> None:
     write_sessions(ground, 8)
     with ground.session("s8", replace(SMALL, versions=3)) as session:

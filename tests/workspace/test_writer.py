@@ -398,6 +398,37 @@ def test_a_name_that_turns_into_something_else_is_given_back_as_it_is(ground: Gr
     assert not ground.leftovers()
 
 
+def test_a_second_name_given_at_the_last_moment_is_a_conflict(ground: Ground) -> None:
+    place = ground.put("a", b"old")
+    with ground.session() as session:
+        proposal = session.propose("a", b"new")
+        with osfs.inject(before_call("exchange", lambda: os.link(place, ground.project / "b"))):
+            assert refused(lambda: session.carry_out(proposal)).kind == "conflict"
+    assert place.samefile(ground.project / "b")
+    assert ground.read("a") == b"old"
+    assert not ground.leftovers()
+
+
+def test_a_disk_that_does_not_confirm_is_said_and_the_write_can_be_undone(ground: Ground) -> None:
+    ground.put("a", b"old")
+    with ground.session() as session:
+        proposal = session.propose("a", b"new")
+        switched: list[str] = []
+
+        def hook(name: str) -> None:
+            switched.extend([name] if name == "exchange" else [])
+            if name == "fsync" and len(switched) == 1:
+                switched.append(name)
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with osfs.inject(hook):
+            result = session.carry_out(proposal)
+        assert result.status == "durability_unknown"
+        assert "did not confirm" in result.notes[0]
+        session.undo()
+    assert ground.read("a") == b"old"
+
+
 def test_a_new_file_that_appears_first_is_left_alone(ground: Ground) -> None:
     place = ground.project / "a"
     with ground.session() as session:
