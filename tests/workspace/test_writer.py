@@ -4,8 +4,10 @@ import errno
 import hashlib
 import os
 import resource
+import shutil
 import signal
 import socket
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -613,8 +615,6 @@ def test_too_many_open_files_are_reported(ground: Ground) -> None:
 
 
 def test_a_state_directory_removed_under_a_session_refuses_the_write(ground: Ground) -> None:
-    import shutil
-
     ground.put("a", b"old")
     with ground.session() as session:
         shutil.rmtree(ground.state)
@@ -622,9 +622,57 @@ def test_a_state_directory_removed_under_a_session_refuses_the_write(ground: Gro
     assert ground.read("a") == b"old"
 
 
-def full_disk(ground: Ground, size: str) -> bool:
-    import subprocess
+def test_a_file_that_must_not_change_is_refused(ground: Ground) -> None:
+    place = ground.put("a", b"old")
+    if subprocess.run(["chattr", "+i", str(place)], capture_output=True, check=False).returncode != 0:
+        pytest.skip("the immutable flag can't be set here")
+    try:
+        with ground.session() as session:
+            assert refused(lambda: session.write("a", b"new")).kind == "permission"
+        assert ground.read("a") == b"old"
+        assert not ground.leftovers()
+    finally:
+        subprocess.run(["chattr", "-i", str(place)], check=True)
 
+
+def test_a_read_only_file_system_is_refused(ground: Ground) -> None:
+    ground.put("a", b"old")
+    if subprocess.run(["mount", "--bind", ground.project, ground.project], capture_output=True).returncode != 0:
+        pytest.skip("mounting is not permitted here")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(ground.project)], check=True)
+        with ground.session() as session:
+            assert refused(lambda: session.write("a", b"new")).kind == "read_only"
+            assert refused(lambda: session.write("d/b", b"new")).kind == "read_only"
+        assert ground.read("a") == b"old"
+    finally:
+        subprocess.run(["umount", "-l", str(ground.project)], check=False)
+
+
+def test_a_sparse_giant_is_refused_without_being_read(ground: Ground) -> None:
+    place = ground.put("a", b"")
+    try:
+        os.truncate(place, 1 << 40)
+    except OSError:
+        pytest.skip("this file system has no files of that size")
+    with ground.session() as session:
+        assert refused(lambda: session.propose("a", b"new")).kind == "too_large"
+
+
+def test_a_giant_that_takes_the_place_at_the_last_moment_is_given_back(ground: Ground) -> None:
+    place = ground.put("a", b"old")
+
+    def grow() -> None:
+        os.truncate(place, 1 << 33)
+
+    with ground.session() as session:
+        proposal = session.propose("a", b"new")
+        with osfs.inject(before_call("exchange", grow)):
+            assert refused(lambda: session.carry_out(proposal)).kind == "conflict"
+    assert place.stat().st_size == 1 << 33
+
+
+def full_disk(ground: Ground, size: str) -> bool:
     (ground.project.parent / "disk").mkdir()
     made = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(ground.project.parent / "disk")],
@@ -635,8 +683,6 @@ def full_disk(ground: Ground, size: str) -> bool:
 
 @pytest.mark.parametrize("which", ["project", "state"])
 def test_a_disk_that_is_really_full_refuses_the_write_and_loses_nothing(ground: Ground, which: str) -> None:
-    import subprocess
-
     if not full_disk(ground, "256k"):
         pytest.skip("mounting a small file system is not permitted here")
     disk = ground.project.parent / "disk"
