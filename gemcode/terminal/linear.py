@@ -23,7 +23,7 @@ class LineReader:
         self._buffer = b""
 
     async def read(self) -> str:
-        """One line without its end. Raises EOFError, or KeyboardInterrupt for Ctrl-C."""
+        """One line without its end. Raises EOFError, or Interrupted for Ctrl-C."""
         while b"\n" not in self._buffer:
             chunk = await self._chunk()
             if not chunk:
@@ -51,15 +51,13 @@ class LineReader:
                 else:
                     ready.set_result(self._read_now())
 
-        with tty.on_signal(signal.SIGINT, lambda: settle(_Interrupted())):
+        with tty.on_signal(signal.SIGINT, lambda: settle(tty.Interrupted())):
             try:
                 loop.add_reader(self._descriptor, settle)
             except OSError:  # a regular file: never blocks, so there is nothing to wait for
                 return self._read_now()
             try:
                 return await ready
-            except _Interrupted:
-                raise KeyboardInterrupt from None
             finally:
                 loop.remove_reader(self._descriptor)
 
@@ -68,10 +66,6 @@ class LineReader:
             return os.read(self._descriptor, 65536)
         except OSError:  # the terminal went away
             return b""
-
-
-class _Interrupted(Exception):
-    """Ctrl-C inside a future: asyncio would end the loop on KeyboardInterrupt itself."""
 
 
 class LinearFront:
@@ -148,7 +142,7 @@ class LinearFront:
             asked = loop.time()
             try:
                 text = await self._reader.read()
-            except (EOFError, KeyboardInterrupt):
+            except (EOFError, tty.Interrupted):
                 write_stdout("\n")
                 return Key.STOP
             if loop.time() - asked >= DEAF:

@@ -87,7 +87,7 @@ class PlainView:
         whole, newline, self._open = (self._open + text).rpartition("\n")
         if newline:
             self._shown = True
-            self._answer(escape(whole) + "\n")
+            self._answer(escape(whole + "\n"))
 
     def _retry(self, event: Retrying) -> None:
         self.end_text()

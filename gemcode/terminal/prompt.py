@@ -20,6 +20,7 @@ from gemcode.terminal.commands import COMMANDS
 from gemcode.terminal.look import Look, terminal_size
 from gemcode.terminal.questions import color_depth
 from gemcode.terminal.safe import escape
+from gemcode.terminal.tty import Interrupted
 
 PASTE_LINES = 8
 PASTE_CHARACTERS = 1_000
@@ -133,7 +134,7 @@ def _in_order(letters: str, text: str) -> bool:
 
 
 class PromptLine:
-    """Reads one prompt at a time. On an empty line Ctrl-D raises EOFError and Ctrl-C KeyboardInterrupt."""
+    """Reads one prompt at a time. On an empty line Ctrl-D raises EOFError and Ctrl-C Interrupted."""
 
     def __init__(
         self,
@@ -216,13 +217,14 @@ class PromptLine:
         is_empty = Condition(lambda: not self._session.default_buffer.text)
 
         @bindings.add("c-c")
+        @bindings.add(Keys.SIGINT)
         def interrupt(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
             if buffer.text:
                 self._cleared = buffer.text
                 buffer.reset()
             else:
-                event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+                event.app.exit(exception=Interrupted, style="class:aborting")
 
         @bindings.add("c-y", filter=is_empty & Condition(lambda: bool(self._cleared)))
         def restore(event: KeyPressEvent) -> None:

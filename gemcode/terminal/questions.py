@@ -1,7 +1,9 @@
 """Questions on a real terminal: one key or one line. What came before it could be read does not count."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+import signal
+from collections.abc import Callable, Iterator, Sequence
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.filters import Always
@@ -50,15 +52,20 @@ class LiveInterviewer:
     async def key(self, question: Line, letters: str) -> str:
         """One key, no Enter."""
         self.pause()
-        with self.watch.paused():
-            self.drop_input()
+        with self._alone():
             return await _KeyQuestion(question, letters, self.look).ask(*self.streams)
 
     async def text(self, question: Line, *, typed: bool = False) -> str | Key:
         self.pause()
-        with self.watch.paused():
-            self.drop_input()
+        with self._alone():
             return await _ask_text(question, self.look, self.streams, typed=typed)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else reads keys, and Ctrl-Z stops at once: prompt_toolkit draws again as soon as it is back."""
+        with self.watch.paused(), tty.default_action(signal.SIGTSTP):
+            self.drop_input()
+            yield
 
     def drop_input(self) -> None:
         """Both stores: the terminal's, and what prompt_toolkit has read already."""
@@ -166,12 +173,16 @@ async def _ask_text(question: Line, look: Look, streams: tuple[Input, Output], *
             event.app.invalidate()
 
     session: PromptSession[str] = PromptSession(
-        key_bindings=bindings, color_depth=color_depth(look), input=streams[0], output=streams[1]
+        key_bindings=bindings,
+        color_depth=color_depth(look),
+        interrupt_exception=tty.Interrupted,
+        input=streams[0],
+        output=streams[1],
     )
     session.app.ttimeoutlen = session.app.timeoutlen = 0.05
     try:
         return await session.prompt_async(ANSI(paint(question, look)), handle_sigint=False)
-    except (EOFError, KeyboardInterrupt):
+    except (EOFError, tty.Interrupted):
         return Key.STOP
     except _Escaped:
         return Key.ESCAPE

@@ -105,7 +105,7 @@ class Repl:
             return await self._front.read_prompt()
         except EOFError:
             self.ledger.leaving = True
-        except KeyboardInterrupt:
+        except tty.Interrupted:
             now = asyncio.get_running_loop().time()
             if now - self._interrupted < LEAVE_SECONDS:
                 self.ledger.leaving = True
@@ -171,7 +171,7 @@ class Repl:
         self._front.show([line(one) for one in above])
         try:
             return (await self._front.read_line(line((Style.ASK, last)))).strip()
-        except (EOFError, KeyboardInterrupt):
+        except (EOFError, tty.Interrupted):
             return ""
 
     def copy_through_terminal(self, text: str) -> bool:

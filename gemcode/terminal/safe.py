@@ -37,6 +37,10 @@ class StdoutClosed(Exception):
     """The reader of stdout went away (`| head -1`): stop quietly, exit code 141."""
 
 
+class OutputFailed(GemcodeError):
+    """Stdout can't take what there is to say (a full disk): only stderr is left to say it on."""
+
+
 def escape(text: str, *, single_line: bool = False) -> str:
     """Text of others, safe to show: printable, newline and tab stay, all else becomes visible (`\\x1b`, `\\u{202e}`).
 
@@ -76,7 +80,7 @@ def write_stdout(text: str) -> None:
         _silence(sys.stdout)
         if error.errno in (errno.EPIPE, errno.EIO):  # EIO: the terminal hung up
             raise StdoutClosed from None
-        raise GemcodeError(f"Writing the answer failed: {error.strerror}.") from None
+        raise OutputFailed(f"Writing the answer failed: {error.strerror}.") from None
 
 
 def write_stderr(text: str) -> None:

@@ -10,6 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
+class Interrupted(Exception):
+    """Ctrl-C at a prompt. Not KeyboardInterrupt, which would end the event loop instead of the prompt."""
+
+
 def is_terminal(descriptor: int) -> bool:
     try:
         return os.isatty(descriptor)
@@ -163,6 +167,20 @@ def on_signal(number: signal.Signals, handler: Callable[[], object]) -> Iterator
         else:
             loop.remove_signal_handler(number)
             signal.signal(number, before)
+
+
+@contextlib.contextmanager
+def default_action(number: signal.Signals) -> Iterator[None]:
+    """Inside on_signal: let the signal do at once what it does by default, for a while."""
+    stack = _handlers.get(number, [])
+    if stack:
+        asyncio.get_running_loop().remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        if stack:
+            asyncio.get_running_loop().add_signal_handler(number, stack[-1])
 
 
 def _modes(descriptor: int) -> list[Any] | None:

@@ -60,7 +60,7 @@ def tool_line(event: ToolFinished, marks: Marks, columns: int, declined: str | N
     if columns < NARROW:
         return line(mark, cut(f" {name}  {subject}  {outcome}", columns - width(mark[1]), marks.more))
     took = f"{event.duration_ms:.0f} ms" if result.ok else ""
-    lead = f"{' ' * (max(len(marks.ok), 1) + 1 - len(mark[1]))}{pad(name, 12)}  "
+    lead = f"{' ' * (max(len(marks.ok), 1) + 1 - len(mark[1]))}{pad(cut(name, 24, marks.more), 12)}  "
     room = columns - width(mark[1]) - width(lead) - 2 - (len(took) + 2 if took else 0)
     subject = pad(cut(subject, max(room - width(outcome), 20), marks.more), 20)
     outcome = cut(outcome, max(room - width(subject), 0), marks.more)

@@ -43,6 +43,7 @@ class PtyScreen:
         self._screen: Any = kind(columns, rows, history=10_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         base = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
+        base |= {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
         self.child = subprocess.Popen(
             command,
             stdin=slave,
