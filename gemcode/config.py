@@ -3,6 +3,7 @@
 Nothing here opens the project; its file comes in as text.
 """
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
@@ -176,7 +177,7 @@ def check_base_url(url: str, source: str) -> None:
         _ = parts.port
     except ValueError:
         raise UsageError(f"The endpoint {url!r} (from {source}) is not a URL.", hint) from None
-    loopback = host in ("localhost", "::1") or host.startswith("127.")
+    loopback = host == "localhost" or _is_loopback_address(host)
     if (
         not host
         or parts.username
@@ -184,6 +185,13 @@ def check_base_url(url: str, source: str) -> None:
         or not (parts.scheme == "https" or (parts.scheme == "http" and loopback))
     ):
         raise UsageError(f"The endpoint {url!r} (from {source}) is neither https nor on this machine.", hint)
+
+
+def _is_loopback_address(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name, such as 127.0.0.1.example.com
 
 
 def parse_mode(text: str) -> Mode:

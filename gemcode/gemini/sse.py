@@ -4,6 +4,7 @@ More lenient than the SDK: comments, other SSE fields, a bare JSON tail and a wh
 only line feeds end a line (the SDK also breaks at U+2028 and its like, in the middle of a JSON string).
 """
 
+import codecs
 import json
 from typing import NoReturn
 
@@ -28,6 +29,7 @@ class EventReader:
         self._bare: list[bytes] = []  # lines that are no SSE: an error's JSON, or a web page
         self._pending = 0  # bytes of the event under way
         self._any_event = False
+        self._first_line = True
 
     def feed(self, data: bytes) -> list[object]:
         self._received += len(data)
@@ -57,6 +59,8 @@ class EventReader:
         return events
 
     def _take_line(self, line: bytes) -> list[object]:
+        if self._first_line:
+            line, self._first_line = line.removeprefix(codecs.BOM_UTF8), False
         if not line:
             data, self._data, self._pending = b"\n".join(self._data), [], 0
             if data in (b"", b"[DONE]"):
