@@ -1,0 +1,42 @@
+"""`python -m bench [--quick] [EXPERIMENT…]`: run, print, write RESULTS.md; exit code 1 when a row is over its budget.
+
+A quick run, or one of some experiments only, is information: it writes nothing and always exits with 0.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from bench.budgets import results
+from bench.experiments import EXPERIMENTS, Bench, Measured
+from bench.report import document
+from bench.server import ScriptedServer
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+
+
+def main(arguments: list[str]) -> int:
+    quick = "--quick" in arguments
+    wanted = [name for name in arguments if name != "--quick"]
+    if unknown := set(wanted) - EXPERIMENTS.keys():
+        print(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(EXPERIMENTS)}", file=sys.stderr)
+        return 2
+    bench = Bench(ScriptedServer().start(), Measured(), quick)
+    for name in wanted or EXPERIMENTS:
+        started = time.perf_counter()
+        EXPERIMENTS[name](bench)
+        print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
+    found = results(bench.measured.samples)
+    text = document(found, bench.measured.samples)
+    print(text)
+    if quick or wanted:
+        return 0
+    RESULTS.write_text(text, encoding="utf-8")
+    over = [one.row.name for one in found if not one.in_budget]
+    if over:
+        print(f"over budget: {'; '.join(over)}", file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
