@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "terminal": ("gemcode.agent", "gemcode.workspace.diff", "gemcode.workspace.text"),
     "gateway": ("gemcode.agent", "gemcode.gemini"),
     "simulator": (),
-    "audit": ("gemcode.agent", "gemcode.workspace.osfs"),
+    "audit": ("gemcode.agent", "gemcode.workspace.osfs", "gemcode.workspace.locks"),
     "config": ("gemcode.agent", "gemcode.agent.bounds"),
 }
 # library → the only places that may import it.
@@ -140,6 +140,7 @@ PATH_METHODS = (".read_text", ".read_bytes", ".write_text", ".write_bytes", ".un
 # These open files of the user's own (configuration, state, a scenario named on the command line), never the project's.
 OPENS_OWN_FILES = {
     "commands/demo.py",
+    "commands/desk.py",
     "config.py",
     "audit.py",
     "agent/session.py",

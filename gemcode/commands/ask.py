@@ -13,10 +13,11 @@ from gemcode.agent.errors import GemcodeError, UsageError
 from gemcode.agent.events import Notice, Outcome, Status
 from gemcode.agent.messages import ChoiceMode, Text, ToolChoice, UserMessage
 from gemcode.agent.policy import Mode
+from gemcode.agent.session import Session
 from gemcode.agent.tool import decline_unasked
 from gemcode.config import DEFAULT_MODEL
 from gemcode.terminal.headless import OutputFormat, Reporter, run_once
-from gemcode.terminal.safe import write_stderr
+from gemcode.terminal.safe import OutputFailed, write_stderr
 from gemcode.terminal.tty import input_descriptor, is_terminal
 from gemcode.tools import mentions
 
@@ -27,10 +28,18 @@ PATIENCE = 2.0  # seconds of silence on stdin before we say what we wait for
 def run(options: app.Options, words: Sequence[str], choice_text: str = "auto") -> int:
     """The exit code. The reporter prints the outcome once, also when it never came to a request."""
     run_id = app.new_session_id()
-    model = (options.flags or {}).get("model") or os.environ.get("GEMCODE_MODEL") or DEFAULT_MODEL
-    reporter = app.make_reporter(options, str(model), options.resume or run_id)
+    asked_for = (options.flags or {}).get("model") or os.environ.get("GEMCODE_MODEL") or DEFAULT_MODEL
+    reporter = app.make_reporter(options, str(asked_for), options.resume or run_id)
     try:
-        outcome = _answer(options, words, choice_text, run_id, reporter)
+        settings = app.load_settings(options)
+        with (
+            app.open_project(settings, run_id) as project,
+            contextlib.closing(app.open_session(project, options.resume, latest=options.latest)) as session,
+        ):
+            reporter = app.make_reporter(options, settings.model, session.id)
+            outcome = _answer(options, project, session, reporter, words, choice_text)
+    except OutputFailed:
+        raise
     except GemcodeError as error:
         outcome = Outcome(Status.of_exit_code(error.exit_code), error=error)
         reporter.finish(outcome)
@@ -40,21 +49,26 @@ def run(options: app.Options, words: Sequence[str], choice_text: str = "auto") -
     return outcome.status.exit_code
 
 
-def _answer(options: app.Options, words: Sequence[str], choice_text: str, run_id: str, reporter: Reporter) -> Outcome:
-    settings = app.load_settings(options)
-    with app.open_project(settings, run_id) as project:
-        choice = parse_choice(choice_text, project)
-        model = app.make_model(project.settings, write_stderr if options.verbose else None)
-        prompt = read_prompt(words, project)
-        interactive = options.output is OutputFormat.TEXT and is_terminal(input_descriptor()) and is_terminal(1)
-        mode = settings.approve or (Mode.ASK if interactive else Mode.NONE)
-        approve = app.terminal_approver(options, reporter.pause) if interactive else decline_unasked
-        agent = app.make_agent(project, model, approve, mode)
-        with contextlib.closing(app.open_session(project, options.resume, latest=options.latest)) as session:
-            agent.begin(session.state, session.record)
-            for notice in (*project.notices, *app.endpoint_notice(settings)):
-                reporter(Notice(notice, warning=True))
-            return asyncio.run(run_once(lambda emit: agent.run(prompt, emit, choice), reporter))
+def _answer(
+    options: app.Options,
+    project: app.Project,
+    session: Session,
+    reporter: Reporter,
+    words: Sequence[str],
+    choice_text: str,
+) -> Outcome:
+    settings = project.settings
+    choice = parse_choice(choice_text, project)
+    model = app.make_model(settings, write_stderr if options.verbose else None)
+    prompt = read_prompt(words, project)
+    interactive = options.output is OutputFormat.TEXT and is_terminal(input_descriptor()) and is_terminal(1)
+    mode = settings.approve or (Mode.ASK if interactive else Mode.NONE)
+    approve = app.terminal_approver(options, reporter.pause) if interactive else decline_unasked
+    agent = app.make_agent(project, model, approve, mode)
+    agent.begin(session.state, session.record)
+    for notice in (*project.notices, *app.endpoint_notice(settings)):
+        reporter(Notice(notice, warning=True))
+    return asyncio.run(run_once(lambda emit: agent.run(prompt, emit, choice), reporter))
 
 
 def parse_choice(text: str, project: app.Project) -> ToolChoice:

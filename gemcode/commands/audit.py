@@ -27,16 +27,27 @@ def _verify(verdict: audit.Verdict) -> int:
         write_stderr("✗ The audit log is not as gemcode wrote it. Keep a copy and look at the lines above.\n")
         return ExitCode.API_ERROR
     write_stdout(f"The audit log is whole: {verdict.records} records, head {verdict.head[:12]}.\n")
+    if verdict.torn or verdict.unfinished:
+        write_stdout(
+            f"· {verdict.unfinished} calls without an outcome and {verdict.torn} torn lines: "
+            "left by a gemcode that was killed, or is still at work.\n"
+        )
     return 0
 
 
 def _line(record: audit.Record) -> str:
-    when = datetime.fromtimestamp(float(record.get("time", 0))).strftime("%Y-%m-%d %H:%M:%S")
     if record.get("event") == "intent":
         said = f"{record.get('effect')} {json.dumps(record.get('args'))}"
     else:
         said = f"{record.get('decision')}: " + ("ok" if record.get("ok") else f"{record.get('error')}")
-    text = (
-        f"{record.get('seq'):>6}  {when}  {record.get('session')}  {record.get('event'):7} {record.get('tool')}  {said}"
-    )
+    event, when = str(record.get("event")), _when(record.get("time"))
+    text = f"{record['seq']:>6}  {when}  {record.get('session')}  {event:7} {record.get('tool')}  {said}"
     return escape(text, single_line=True)
+
+
+def _when(time: object) -> str:
+    """The log may have been altered: a time can be anything."""
+    try:
+        return datetime.fromtimestamp(float(str(time))).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return "at an unknown time"

@@ -26,9 +26,10 @@ from gemcode.terminal.tty import input_descriptor, is_terminal
 from gemcode.terminal.view import marks_for
 from gemcode.tools import mentions
 
-INTRODUCTION = (
-    "gemcode demo: a scratch copy of a small project, a built-in simulator, no network. No model is behind it."
-)
+INTRODUCTION = """\
+gemcode demo: a scratch copy of a small project, a built-in simulator, no network.
+No model is behind it: the answers are scripted, the tools and the HTTP are real.
+"""
 
 
 @dataclass(frozen=True, slots=True)
