@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def _leave_the_project() -> None:
-    """A project's json.py must never be imported in place of the real one, whatever PYTHONPATH or -m put in the path."""
+    """A project's json.py is never imported in place of the real one, whatever PYTHONPATH or -m put in the path."""
     doubtful = {"", os.curdir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     doubtful |= {os.path.abspath(entry) for entry in doubtful} - {here}

@@ -25,6 +25,7 @@ from gemcode.config import Settings
 from gemcode.gemini import catalog
 from gemcode.terminal.headless import OutputFormat, Reporter, open_reporter
 from gemcode.terminal.look import Look, choose_look, terminal_size
+from gemcode.terminal.safe import escape
 from gemcode.terminal.tty import is_terminal
 from gemcode.terminal.view import About
 from gemcode.tools import build_tools
@@ -87,16 +88,12 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
             bounds = settings.bounds
             limits = Limits(bounds.call_seconds, bounds.calls_per_turn, bounds.writes_per_turn)
             audit = Audit(store.directory / "audit", session_id)
-            registry = ToolRegistry(
-                build_tools(bench), audit, limits, strict=settings.strict_arguments
-            )
+            registry = ToolRegistry(build_tools(bench), audit, limits, strict=settings.strict_arguments)
             instructions, notices = _instructions(root)
             notices = (*settings.warnings, *store.notices, *notices)
             sessions = SessionStore(store.directory / "sessions", root.display, __version__)
             sessions.prune(settings.session_days)
-            yield Project(
-                settings, session_id, root, store, bench, registry, sessions, audit, instructions, notices
-            )
+            yield Project(settings, session_id, root, store, bench, registry, sessions, audit, instructions, notices)
 
 
 def _with_project_file(settings: Settings, root: Root) -> Settings:
@@ -122,14 +119,16 @@ def _read_text(root: Root, name: str, *, internal: bool = False) -> str | None:
 
 
 def make_model(settings: Settings, trace: Callable[[str], None] | None = None) -> Model:
+    """The model behind the key. `trace` is told of each request in lines that are safe to show."""
     from gemcode.gemini.client import GeminiModel
     from gemcode.gemini.persistent import PersistentModel
     from gemcode.gemini.settings import GeminiSettings
 
     key = config.require_key(settings)
+    told = (lambda line: trace(escape(line, single_line=True) + "\n")) if trace else None
     return PersistentModel(
         GeminiModel(
-            GeminiSettings(key.reveal(), settings.base_url or None, read_timeout=settings.read_timeout, trace=trace)
+            GeminiSettings(key.reveal(), settings.base_url or None, read_timeout=settings.read_timeout, trace=told)
         )
     )
 

@@ -250,6 +250,13 @@ class Place:
                 assert KEY.encode() not in path.read_bytes(), f"the key is in {path}"
 
 
+def press(screen: PtyScreen, question: str, key: str) -> None:
+    """Answer a question. It does not listen in its first moment, so that type-ahead never answers it."""
+    screen.wait_for(question)
+    time.sleep(0.6)
+    screen.type(key)
+
+
 def scenario(replies: Source) -> Brain | Scenario | Mapping[str, Any]:
     return {"schema": 1, "replies": list(replies)} if isinstance(replies, Sequence) else replies
 

@@ -1,4 +1,4 @@
-"""Whole conversations through the program: every call answered, in order, once, and nothing the service would refuse."""
+"""Whole conversations through the program: each call answered, in order, once, and nothing the service refuses."""
 
 from pathlib import Path
 from typing import Any
