@@ -3,13 +3,11 @@
 Imports neither rich nor prompt_toolkit before text streams to a terminal.
 """
 
-import asyncio
 import contextlib
 import json
-import signal
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from gemcode.agent.events import (
     Event,
@@ -29,9 +27,10 @@ from gemcode.terminal.look import Look, terminal_size
 from gemcode.terminal.paint import Line, paint_all
 from gemcode.terminal.plainview import PlainView
 from gemcode.terminal.safe import StdoutClosed, escape, write_stderr, write_stdout
-from gemcode.terminal.tty import on_signal
-from gemcode.terminal.turn import TurnView
 from gemcode.terminal.view import About
+
+if TYPE_CHECKING:
+    from gemcode.terminal.turn import TurnView
 
 SCHEMA = 1
 
@@ -208,7 +207,7 @@ class TextReporter:
         )
         self._done = False
 
-    def _live_view(self, out: Look) -> TurnView:
+    def _live_view(self, out: Look) -> "TurnView":
         from gemcode.terminal.live import LiveView, Region  # only where it is used: start-up is measured
 
         return LiveView(Region(write_stdout, terminal_size), self._tell, out, terminal_size)
@@ -271,6 +270,11 @@ def open_reporter(
 
 async def run_once(work: Callable[[Sink], Awaitable[Outcome]], reporter: Reporter) -> Outcome:
     """One turn without a REPL, reported. SIGINT and SIGTERM cancel it; the outcome then says so."""
+    import asyncio  # here and below: the command line imports this module for its names alone
+    import signal
+
+    from gemcode.terminal.tty import on_signal
+
     ended: list[Outcome] = []
 
     def emit(event: Event) -> None:
@@ -293,6 +297,8 @@ async def run_once(work: Callable[[Sink], Awaitable[Outcome]], reporter: Reporte
 
 
 async def _tick(reporter: Reporter) -> None:
+    import asyncio
+
     with contextlib.suppress(StdoutClosed):  # the next event meets it too, and ends the turn
         while True:
             await asyncio.sleep(0.1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from gemcode.agent.errors import GemcodeError
 from gemcode.agent.events import Notice, Outcome, ToolFinished
 from gemcode.agent.model import Retrying
-from gemcode.terminal.paint import Line, Style, cut, line, pad, plain, width
+from gemcode.terminal.paint import Line, Style, cut, line, pad, width
 from gemcode.terminal.safe import escape
 
 NARROW = 60  # columns below which columns are given up
@@ -164,10 +164,6 @@ def money(dollars: float) -> str:
 
 def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def text_of(lines: list[Line]) -> str:
-    return "\n".join(plain(one) for one in lines)
 
 
 def _name(text: str) -> str:
