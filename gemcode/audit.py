@@ -1,211 +1,385 @@
 """The tamper-evident log of every tool execution: one JSON line for the intent, one for the outcome, each chained to
-the line before by its hash. Promises evidence against outsiders, not against the user, who owns the file."""
+the line before by its hash. Promises evidence against outsiders, not against the user, who owns the file.
 
-import fcntl
+A kill may leave a torn line, which is sealed and never rewritten; it is no sign of tampering, because the chain goes on
+around it. A chain does not show that its end was cut off, so the end is also kept in a second file, the anchor.
+"""
+
+import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from gemcode.agent.messages import ToolCall, ToolResult
 from gemcode.agent.policy import Effect
-from gemcode.workspace import osfs
+from gemcode.agent.redaction import redact
+from gemcode.workspace import locks, osfs
 
 ROTATE_BYTES = 32 * 1024 * 1024
 LONGEST_VALUE = 256  # longer strings are recorded as their hash and size
+LONGEST_ARGUMENTS = 16 * 1024  # in JSON; more than that is recorded as one hash and size
+LONGEST_LINE = 64 * 1024  # no record is as long as that
 GENESIS = "0" * 64
-_TAIL = 64 * 1024
+_LOG, _ANCHOR, _LOCK = "audit.jsonl", "audit.head", "audit.lock"
+_ROTATED = re.compile(r"audit-\d{12,}\.jsonl")
+_ANCHOR_BYTES = 20 + 1 + 64 + 1
+_HASH = re.compile(r"[0-9a-f]{64}")
+_CONTENTS = frozenset({"content", "old", "new"})  # arguments that hold a user's text: by hash and size, however short
+_BEGINNINGS = (b'{"args":', b'{"decision":')  # of an intent and of an outcome, in canonical JSON
+_TAILS = (2048, LONGEST_LINE, 1 << 20, 1 << 40)  # how much of the end is read to find the last record
 
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a check of the log found. No problems: the log is whole."""
+class End(NamedTuple):
+    """The last record of a log: its number and its hash."""
 
-    records: int
-    head: str
-    problems: tuple[str, ...]
+    sequence: int
+    hash: str
+
+
+_START = End(0, GENESIS)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a check of the log found. No problems: the log is whole. `torn` lines and `unfinished` calls are what a kill
+    leaves behind; no record is missing because of them."""
+
+    records: int = 0
+    head: str = GENESIS
+    problems: list[str] = field(default_factory=list)
+    torn: int = 0
+    unfinished: int = 0
 
 
 class Audit:
     """Appends to the log of one project. Several processes may; each append is one locked write."""
 
-    def __init__(self, directory: Path, session: str) -> None:
+    def __init__(self, directory: Path, session: str, rotate_bytes: int = ROTATE_BYTES) -> None:
         self.directory = directory
         self._session = session
+        self._rotate_bytes = rotate_bytes
 
     def intent(self, call: ToolCall, effect: Effect) -> object:
         """Record that a call is about to run. Raises OSError: then a write must not run."""
-        return self._append({"event": "intent", "tool": call.name, "effect": effect.value, "args": digest(call.args)})
+        return self._append(
+            {"event": "intent", "tool": _short(call.name), "effect": effect.value, "args": digest_arguments(call.args)}
+        )
 
     def outcome(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None:
-        record = {"event": "outcome", "of": entry, "tool": call.name, "decision": decision, "ok": result.ok}
+        """Record what became of it. Raises OSError: then the intent stays without an outcome, which can be seen."""
+        record: Record = {"event": "outcome", "of": entry, "tool": _short(call.name), "decision": decision}
+        record |= {"ok": result.ok, "result": _what_came_of(result)}
         if not result.ok:
-            record |= {"error": result.error_kind, "message": digest(result.error_message)}
+            record |= {"error": _short(result.error_kind), "message": _short(result.error_message)}
+            error = result.response["error"]
+            if isinstance(error, dict) and isinstance(error.get("errno"), int):
+                record["errno"] = error["errno"]
         self._append(record)
 
     def _append(self, content: Record) -> int:
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        with _locked(self.directory) as folder:
-            sequence, head = _rotate_and_find_head(self.directory, folder)
+        with _opened(self.directory) as folder, _locked(folder):
+            last = self._end(folder)
             record = {
-                "seq": sequence + 1,
+                "seq": last.sequence + 1,
                 "time": time.time(),
                 "monotonic": time.monotonic(),
                 "session": self._session,
                 "pid": os.getpid(),
                 **content,
-                "prev": head,
+                "prev": last.hash,
             }
             record["hash"] = _hash(record)
-            fd = _open_log(folder)
-            try:
-                osfs.write_all(fd, _line(record))
-            finally:
-                osfs.close(fd)
-            _write_head(folder, record)
-            return sequence + 1
+            with _file(folder, _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as fd:
+                osfs.write_all(fd, _canonical(record) + b"\n")
+            # In place: one write of a fixed length within one disk sector, which no kill can tear. A rename over the
+            # old anchor would cost a flush to the disk on ext4, ten times as much as all the rest.
+            with _file(folder, _ANCHOR, os.O_WRONLY | os.O_CREAT) as fd:
+                osfs.write_all(fd, f"{record['seq']:020d} {record['hash']}\n".encode("ascii"))
+            return last.sequence + 1
+
+    def _end(self, folder: int) -> End:
+        """Where the next record goes on: after the last one or, if the anchor knows of a later one that is gone,
+        after that, so that the gap stays visible for ever. A torn end is sealed, and a full file put aside."""
+        with _file(folder, _LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND) as fd:
+            size = osfs.fstat(fd).st_size
+            last, sealed = _last_record(fd, size)
+            if not sealed:
+                osfs.write_all(fd, b"\n")
+        if last is None and (older := _rotated(folder)):
+            with _file(folder, older[-1], os.O_RDONLY) as fd:
+                last, _ = _last_record(fd, osfs.fstat(fd).st_size)
+        if last is not None and size >= self._rotate_bytes:
+            osfs.rename(folder, _LOG, folder, f"audit-{last.sequence:012d}.jsonl")
+        last, anchor = last or _START, _read_anchor(folder) or _START
+        return anchor if anchor.sequence >= last.sequence else last
 
 
 def read(directory: Path) -> Iterator[Record]:
     """All records that parse, oldest first."""
-    for _, _, record in _lines(directory):
-        if record is not None:
-            yield record
+    with _snapshot(directory) as (_, files):
+        for line in _lines(files):
+            if line.record is not None:
+                yield line.record
 
 
 def verify(directory: Path) -> Verdict:
     """Walk the whole chain, through all rotated files, and compare its end with the anchor."""
-    problems: list[str] = []
-    head, sequence, seen = GENESIS, 0, {0: GENESIS}
-    for file, number, record in _lines(directory):
-        where = f"{file}:{number}"
+    verdict = Verdict()
+    with _snapshot(directory) as (anchor, files):
+        _follow(verdict, _lines(files), anchor)
+    return verdict
+
+
+class _Line(NamedTuple):
+    where: str
+    record: Record | None  # None: not a record
+    torn: bool = False  # the beginning of one
+
+
+def _follow(verdict: Verdict, lines: Iterator[_Line], anchor: End | None) -> None:
+    last, anchored, open_calls = _START, anchor is None or anchor == _START, set[int]()
+    for where, record, torn in lines:
+        if torn:
+            verdict.torn += 1
+        elif record is None:
+            verdict.problems.append(f"{where}: not a line that gemcode wrote")
         if record is None:
-            problems.append(f"{where}: not a record (a line cut by a crash, or damage)")
             continue
-        if record.get("hash") != _hash(record):
-            problems.append(f"{where}: the record was altered")
-        if record.get("prev") != head or record.get("seq") != sequence + 1:
-            problems.append(f"{where}: the chain is broken (a record is missing, moved or altered before it)")
-        head, sequence = str(record.get("hash")), int(record.get("seq", sequence + 1))
-        seen[sequence] = head
-    anchor = _read_head(directory)
-    if anchor is None and sequence:
-        problems.append("audit.head is missing: the end of the log can't be checked")
-    elif anchor is not None and seen.get(anchor[0]) != anchor[1]:
-        problems.append(f"the end of the log is missing: {anchor[0]} records were written, {sequence} are here")
-    return Verdict(sequence, head, tuple(problems))
+        if not _is_intact(record):
+            verdict.problems.append(f"{where}: the record was altered")
+        if (record["seq"], record["prev"]) != (last.sequence + 1, last.hash):
+            gone = _missing(last, End(record["seq"] - 1, record["prev"]))
+            verdict.problems.append(f"{where}: the chain is broken: {gone}")
+        verdict.records += 1
+        last = End(record["seq"], record["hash"])
+        anchored = anchored or last == anchor
+        if record.get("event") == "intent":
+            open_calls.add(last.sequence)
+        elif isinstance(intent := record.get("of"), int):
+            open_calls.discard(intent)
+    if anchor is None and verdict.records:
+        verdict.problems.append(f"{_ANCHOR} is missing or damaged: whether the end of the log was cut can't be checked")
+    elif anchor is not None and not anchored:
+        verdict.problems.append(f"the end of the log: {_missing(last, anchor)}")
+    verdict.head, verdict.unfinished = last.hash, len(open_calls)
 
 
-def digest(value: Any) -> Any:
-    """The value with every long string replaced by its hash and size: contents are evidence, not cargo."""
+def _missing(last: End, expected: End) -> str:
+    if expected.sequence <= last.sequence:
+        return "a record was replaced, repeated or moved"
+    first = last.sequence + 1
+    numbers = f"record {first} is" if expected.sequence == first else f"records {first} to {expected.sequence} are"
+    return f"{numbers} missing (removed, or lost in a power cut)"
+
+
+def digest_arguments(arguments: Record) -> Any:
+    """A call's arguments as they are recorded: bounded, whatever the model sent."""
+    try:
+        value = digest(arguments)
+        text = _canonical(value)
+    except RecursionError:
+        return "nested too deeply to be recorded"
+    return value if len(text) <= LONGEST_ARGUMENTS else _as_hash(text)
+
+
+def digest(value: Any, name: str = "") -> Any:
+    """The value with contents and every long string replaced by hash and size: they are evidence, not cargo. A short
+    string is kept, without what looks like a key. `name` is the argument that holds the value."""
     if isinstance(value, str):
         data = value.encode("utf-8", "surrogatepass")
-        short = len(data) <= LONGEST_VALUE
-        return value if short else {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+        return _as_hash(data) if name in _CONTENTS or len(data) > LONGEST_VALUE else redact(value)
     if isinstance(value, dict):
-        return {str(key): digest(item) for key, item in value.items()}
-    return [digest(item) for item in value] if isinstance(value, list | tuple) else value
+        return {redact(str(key)): digest(item, str(key)) for key, item in value.items()}
+    return [digest(item, name) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _as_hash(data: bytes) -> Record:
+    return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
+def _short(text: str) -> str:
+    return redact(text)[:LONGEST_VALUE]
+
+
+def _what_came_of(result: ToolResult) -> str:
+    """done, failed or unknown. A write may be done although it was reported as an error, and the other way round."""
+    said = result.response.get("output" if result.ok else "error")
+    details = said if isinstance(said, dict) else {}
+    if details.get("durability") == "unknown" or result.error_kind == "timeout":
+        return "unknown"
+    return "done" if result.ok or details.get("written") is True else "failed"
 
 
 def _canonical(record: Record) -> bytes:
-    return json.dumps(record, ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode("ascii")
-
-
-def _line(record: Record) -> bytes:
-    return _canonical(record) + b"\n"
+    return json.dumps(record, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=repr).encode("ascii")
 
 
 def _hash(record: Record) -> str:
     return hashlib.sha256(_canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
 
 
-@contextmanager
-def _locked(directory: Path) -> Iterator[int]:
-    """The directory's fd, with the lock on all its logs held."""
-    folder = osfs.open(str(directory), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _is_intact(record: Record) -> bool:
     try:
-        osfs.flock(folder, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        osfs.close(folder)
-
-
-def _open_log(folder: int) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    return osfs.open("audit.jsonl", flags, 0o600, dir_fd=folder)
-
-
-def _rotate_and_find_head(directory: Path, folder: int) -> tuple[int, str]:
-    """The last sequence number and hash, after sealing a torn tail and starting a new file where this one is full."""
-    fd = _open_log(folder)
-    try:
-        size = osfs.fstat(fd).st_size
-        tail = os.pread(fd, _TAIL, max(0, size - _TAIL))
-        if tail and not tail.endswith(b"\n"):
-            osfs.write_all(fd, b"\n")
-        found = _last_record(tail)
-        if found is None and size > 0:
-            found = _last_record(os.pread(fd, size, 0))
-    finally:
-        osfs.close(fd)
-    if found is None:
-        older = _rotated(directory)
-        found = _last_record(older[-1].read_bytes()) if older else None
-    if size >= ROTATE_BYTES and found is not None:
-        osfs.rename(folder, "audit.jsonl", folder, f"audit-{found[0]:012d}.jsonl")
-    return found or (0, GENESIS)
-
-
-def _last_record(data: bytes) -> tuple[int, str] | None:
-    for line in reversed(data.splitlines()):
-        record = _parse(line)
-        if record is not None:
-            return int(record["seq"]), str(record["hash"])
-    return None
+        return bool(record["hash"] == _hash(record))
+    except RecursionError:
+        return False
 
 
 def _parse(line: bytes) -> Record | None:
+    """The record, or None for anything else."""
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and {"seq", "hash", "prev"} <= record.keys() else None
+    if not isinstance(record, dict) or type(record.get("seq")) is not int or record["seq"] < 1:
+        return None
+    hashes = (record.get("hash"), record.get("prev"))
+    return record if all(isinstance(item, str) and _HASH.fullmatch(item) for item in hashes) else None
 
 
-def _lines(directory: Path) -> Iterator[tuple[str, int, Record | None]]:
-    current = directory / "audit.jsonl"
-    for path in [*_rotated(directory), *([current] if current.exists() else [])]:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield path.name, number, _parse(line)
-
-
-def _rotated(directory: Path) -> list[Path]:
-    return sorted(directory.glob("audit-*.jsonl"))
-
-
-def _write_head(folder: int, record: Record) -> None:
-    """Anchor the end of the log in a second file: a chain alone does not show that its tail was cut."""
-    name = ".audit.head.new"
-    fd = osfs.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+def _is_torn(line: bytes) -> bool:
+    """Whether this is the beginning of a record and no more, or what a power cut makes of it: zeros."""
+    written = line.rstrip(b"\0")
+    if not any(first.startswith(written[: len(first)]) for first in _BEGINNINGS):
+        return False
     try:
-        osfs.write_all(fd, f"{record['seq']} {record['hash']}\n".encode("ascii"))
+        json.loads(written)
+    except ValueError:
+        return True
+    except RecursionError:  # no record of ours is nested that deep
+        return False
+    return False
+
+
+# --- files ---
+
+
+@contextlib.contextmanager
+def _opened(directory: Path, *, create: bool = True) -> Iterator[int]:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        folder = osfs.open(str(directory), flags)
+    except FileNotFoundError:
+        if not create:
+            raise
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        folder = osfs.open(str(directory), flags)
+    try:
+        yield folder
+    finally:
+        osfs.release(folder)
+
+
+@contextlib.contextmanager
+def _locked(folder: int) -> Iterator[None]:
+    """Alone among all gemcodes, or OSError after a while: a stopped process must not stop the others. Where the file
+    system has no locks, only one session may run anyway (see workspace/store.py)."""
+    lock = locks.LockFile(folder, _LOCK)
+    try:
+        if lock.acquire(locks.EXCLUSIVE, locks.PATIENCE) == "busy":
+            raise OSError(errno.EAGAIN, "another gemcode holds the audit log")
+        yield
+    finally:
+        lock.close()
+
+
+def _open(folder: int, name: str, flags: int) -> int:
+    return osfs.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def _file(folder: int, name: str, flags: int) -> Iterator[int]:
+    fd = _open(folder, name, flags)
+    try:
+        yield fd
     finally:
         osfs.close(fd)
-    osfs.rename(folder, name, folder, "audit.head")
 
 
-def _read_head(directory: Path) -> tuple[int, str] | None:
+def _last_record(fd: int, size: int) -> tuple[End | None, bool]:
+    """The last record, and whether the file ends with a line end. As little as possible is read."""
+    sealed = True
+    for length in _TAILS:
+        start = max(0, size - length)
+        tail = osfs.read_all(fd, size - start, start)
+        sealed = not tail or tail.endswith(b"\n")
+        lines = tail.split(b"\n")
+        for line in reversed(lines if start == 0 else lines[1:]):
+            if line and (record := _parse(line)) is not None:
+                return End(record["seq"], record["hash"]), sealed
+        if start == 0:
+            break
+    return None, sealed
+
+
+def _rotated(folder: int) -> list[str]:
+    return sorted(filter(_ROTATED.fullmatch, osfs.listdir(folder)), key=lambda name: (len(name), name))
+
+
+def _read_anchor(folder: int) -> End | None:
     try:
-        sequence, head = (directory / "audit.head").read_text(encoding="ascii").split()
-        return int(sequence), head
-    except (OSError, ValueError):
+        with _file(folder, _ANCHOR, os.O_RDONLY) as fd:
+            sequence, head = osfs.read_all(fd, _ANCHOR_BYTES).decode("ascii").split()
+            return End(int(sequence), head) if _HASH.fullmatch(head) else None
+    except (FileNotFoundError, ValueError):
         return None
+
+
+def _current_then_rotated(folder: int) -> Iterator[str]:
+    """Lazily: the rotated ones are looked up once the current one is open."""
+    yield _LOG
+    yield from _rotated(folder)
+
+
+_Files = list[tuple[str, BinaryIO, int]]  # name, content, and how much of it belongs to the check
+
+
+@contextlib.contextmanager
+def _snapshot(directory: Path) -> Iterator[tuple[End | None, _Files]]:
+    """The anchor and the files that hold its record. It needs no lock: the anchor is read first, so the log can only
+    be ahead of it; the current file is opened next, and found again by its identity if it is put aside meanwhile."""
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(_opened(directory, create=False))
+        except FileNotFoundError:
+            yield None, []
+            return
+        anchor = _read_anchor(folder)
+        while (again := _read_anchor(folder)) != anchor:  # it was being written just then
+            anchor = again
+        files: dict[int, tuple[str, BinaryIO, int]] = {}
+        for name in _current_then_rotated(folder):
+            with contextlib.suppress(FileNotFoundError):
+                file = stack.enter_context(os.fdopen(_open(folder, name, os.O_RDONLY), "rb"))
+                status = osfs.fstat(file.fileno())
+                files[status.st_ino] = (name, file, status.st_size)
+        yield anchor, sorted(files.values(), key=lambda item: (item[0] == _LOG, len(item[0]), item[0]))
+
+
+def _lines(files: _Files) -> Iterator[_Line]:
+    """Line by line, none of them longer than a record can be."""
+    for name, file, left in files:
+        number = 0
+        while left > 0 and (line := file.readline(min(left, LONGEST_LINE))):
+            number += 1
+            left -= len(line)
+            where = f"{name}:{number}"
+            if not line.endswith(b"\n") and left > 0:
+                while left > 0 and (rest := file.readline(min(left, LONGEST_LINE))):
+                    left -= len(rest)
+                    if rest.endswith(b"\n"):
+                        break
+                yield _Line(where, None)
+            elif line != b"\n":
+                content = line.removesuffix(b"\n")
+                record = _parse(content)
+                yield _Line(where, record, record is None and _is_torn(content))

@@ -5,33 +5,18 @@ It only listens. What it keeps is what was answered; each request is noted besid
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from gemcode.agent.errors import UsageError
+from gemcode.agent.redaction import redact
 from gemcode.gemini.settings import Broken, Received, Refused, Sent, Traffic
 
 JsonObject: TypeAlias = dict[str, Any]
 
-# What keys look like, wherever they come from: a file that the model read may hold some.
-_SHAPES = re.compile(
-    r"AIza[\w-]{30,}"  # Google API key
-    r"|AQ\.[\w-]{30,}"
-    r"|ya29\.[\w-]{20,}"  # Google OAuth token
-    r"|sk-[\w-]{20,}"
-    r"|gh[pousr]_\w{30,}"
-    r"|github_pat_\w{30,}"
-    r"|A[KS]IA[0-9A-Z]{16}"
-    r"|xox[abprs]-[\w-]{10,}"
-    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{10,}"  # JSON web token
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    re.DOTALL | re.ASCII,
-)
 _OPAQUE = ("thoughtSignature", "continuationToken")  # the service's own; without them nothing can be played back
 _HEADERS = ("retry-after", "location")
-_MASK = "[removed]"
 
 
 class Recorder:
@@ -79,7 +64,7 @@ class Recorder:
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
-            text = _SHAPES.sub(_MASK, self._redact(value))
+            text = redact(self._redact(value))
             return text.replace(self._home, "~") if self._home else text
         if isinstance(value, dict):
             return {self._clean(key): item if key in _OPAQUE else self._clean(item) for key, item in value.items()}

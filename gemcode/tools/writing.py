@@ -57,6 +57,7 @@ def commit(bench: Workbench, approved: Preview | None, reason: str) -> Output:
         bench.known.wrote(path, None)
         value["note"] = "The user changed your proposal before it was written. Read the file to see what it holds now."
     if result.status == "durability_unknown":
+        value["durability"] = "unknown"
         notes.append("written, but the disk did not confirm that it would survive a power cut")
     display = "; ".join([f"{result.action} (+{diff.added} -{diff.removed})", *notes])
     return Output(value, display, FileChanged(path, result.action, result.id, diff.added, diff.removed))
