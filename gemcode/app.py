@@ -5,7 +5,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,6 +23,7 @@ from gemcode.agent.tool import Approver
 from gemcode.audit import Audit
 from gemcode.config import Settings
 from gemcode.gemini import catalog
+from gemcode.gemini.settings import GeminiSettings
 from gemcode.terminal.headless import OutputFormat, Reporter, open_reporter
 from gemcode.terminal.look import Look, choose_look, terminal_size
 from gemcode.terminal.safe import escape
@@ -45,6 +46,7 @@ class Options:
     flags: Mapping[str, Any] | None = None  # of Settings, by field name
     resume: str = ""
     latest: bool = False  # --continue
+    record: Path | None = None
     output: OutputFormat = OutputFormat.TEXT
     verbose: bool = False
     no_color: bool = False
@@ -118,19 +120,33 @@ def _read_text(root: Root, name: str, *, internal: bool = False) -> str | None:
         return None
 
 
-def make_model(settings: Settings, trace: Callable[[str], None] | None = None) -> Model:
-    """The model behind the key. `trace` is told of each request in lines that are safe to show."""
-    from gemcode.gemini.client import GeminiModel
-    from gemcode.gemini.persistent import PersistentModel
-    from gemcode.gemini.settings import GeminiSettings
-
+def gemini_settings(settings: Settings, trace: Callable[[str], None] | None = None) -> GeminiSettings:
+    """How to reach the service. `trace` is told of each request in lines that are safe to show."""
     key = config.require_key(settings)
     told = (lambda line: trace(escape(line, single_line=True) + "\n")) if trace else None
-    return PersistentModel(
-        GeminiModel(
-            GeminiSettings(key.reveal(), settings.base_url or None, read_timeout=settings.read_timeout, trace=told)
-        )
-    )
+    return GeminiSettings(key.reveal(), settings.base_url or None, read_timeout=settings.read_timeout, trace=told)
+
+
+def make_model(gemini: GeminiSettings) -> Model:
+    from gemcode.gemini.client import GeminiModel
+    from gemcode.gemini.persistent import PersistentModel
+
+    return PersistentModel(GeminiModel(gemini))
+
+
+@contextlib.contextmanager
+def recorded(gemini: GeminiSettings, path: Path | None) -> Iterator[GeminiSettings]:
+    """The settings with a recorder listening, whose file is complete at the end; without a path as they are."""
+    if path is None:
+        yield gemini
+        return
+    from gemcode.recording import Recorder
+
+    recorder = Recorder(path, gemini.redact, os.path.expanduser("~"))
+    try:
+        yield replace(gemini, observe=recorder)
+    finally:
+        recorder.save()
 
 
 def open_session(project: Project, resume: str = "", *, latest: bool = False) -> Session:

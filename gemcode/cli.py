@@ -106,6 +106,9 @@ def ask(
     tool_choice: Annotated[
         str, typer.Option("--tool-choice", metavar="CHOICE", help="First step: auto, required, none or a tool's name.")
     ] = "auto",
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Keep the traffic as a simulator scenario.")
+    ] = None,
     verbose: VerboseOption = False,
     no_color: ColorOption = False,
     version: VersionOption = False,
@@ -261,6 +264,78 @@ def audit(
 
 
 @app.command()
+def stats(
+    project: ProjectOption = Path(),
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="A page with plots.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """What the sessions of this project add up to, per day and per tool.
+
+    Example: gemcode stats --html stats.html
+    """
+    from gemcode.commands import stats as command
+
+    options = _options(locals())
+    _run(lambda: command.run(options, html, as_json=as_json))
+
+
+@app.command()
+def replay(
+    session: Annotated[str, typer.Argument(metavar="ID", help="A session. See: gemcode sessions")],
+    project: ProjectOption = Path(),
+    no_color: ColorOption = False,
+) -> None:
+    """Show a past session again, tool by tool. Nothing is run.
+
+    Example: gemcode replay k3f9
+    """
+    from gemcode.commands import stats as command
+
+    options = _options(locals())
+    _run(lambda: command.show_again(options, session))
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option("--host", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 8787,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="The token; made 0600 if missing.")
+    ] = None,
+    model_map: Annotated[
+        str, typer.Option("--model-map", metavar="MAP", help="claude-opus*=gemini-3.1-pro-preview,…")
+    ] = "",
+    model: ModelOption = "",
+) -> None:
+    """Let Claude, OpenAI, Bedrock and Gemini clients run on Gemini.
+
+    Example: gemcode serve --token-file ~/.config/gemcode/token
+    """
+    from gemcode.commands import serve as command
+
+    options = _options(locals())
+    _run(lambda: command.run(options, host, port, token_file, model_map))
+
+
+@app.command()
+def convert(
+    file: Annotated[str, typer.Argument(help="A JSON file; - reads stdin.")],
+    source: Annotated[
+        str, typer.Option("--from", metavar="DIALECT", help="anthropic, responses, chat, gemini, bedrock, amazonq")
+    ],
+    target: Annotated[str, typer.Option("--to", metavar="DIALECT", help="As --from.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse what can't be kept.")] = False,
+) -> None:
+    """Convert tool definitions, calls and results between dialects.
+
+    Example: gemcode convert --from anthropic --to gemini tools.json
+    """
+    from gemcode.commands import serve as command
+
+    _run(lambda: command.convert(file, source, target, strict=strict))
+
+
+@app.command()
 def simulator(
     scenario: Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="What it answers.")] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 0,
@@ -300,6 +375,7 @@ def _options(given: dict[str, Any]) -> Any:
         flags=flags,
         resume=given.get("resume", ""),
         latest=given.get("continue_", False),
+        record=given.get("record"),
         output=given.get("output_format", OutputFormat.TEXT),
         verbose=given.get("verbose", False),
         no_color=given.get("no_color", False),

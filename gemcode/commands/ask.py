@@ -59,16 +59,17 @@ def _answer(
 ) -> Outcome:
     settings = project.settings
     choice = parse_choice(choice_text, project)
-    model = app.make_model(settings, write_stderr if options.verbose else None)
+    gemini = app.gemini_settings(settings, write_stderr if options.verbose else None)
     prompt = read_prompt(words, project)
     interactive = options.output is OutputFormat.TEXT and is_terminal(input_descriptor()) and is_terminal(1)
     mode = settings.approve or (Mode.ASK if interactive else Mode.NONE)
     approve = app.terminal_approver(options, reporter.pause) if interactive else decline_unasked
-    agent = app.make_agent(project, model, approve, mode)
-    agent.begin(session.state, session.record)
-    for notice in (*project.notices, *app.endpoint_notice(settings)):
-        reporter(Notice(notice, warning=True))
-    return asyncio.run(run_once(lambda emit: agent.run(prompt, emit, choice), reporter))
+    with app.recorded(gemini, options.record) as gemini:
+        agent = app.make_agent(project, app.make_model(gemini), approve, mode)
+        agent.begin(session.state, session.record)
+        for notice in (*project.notices, *app.endpoint_notice(settings)):
+            reporter(Notice(notice, warning=True))
+        return asyncio.run(run_once(lambda emit: agent.run(prompt, emit, choice), reporter))
 
 
 def parse_choice(text: str, project: app.Project) -> ToolChoice:

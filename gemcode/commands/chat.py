@@ -25,7 +25,7 @@ def converse(settings: Settings, options: app.Options, first_prompt: str = "") -
     """The REPL in an open project. The exit code is its own."""
     with app.open_project(settings, app.new_session_id()) as project:
         os.chdir(settings.project)  # where !command and /save work
-        model = app.make_model(project.settings, write_stderr if options.verbose else None)
+        model = app.make_model(app.gemini_settings(settings, write_stderr if options.verbose else None))
         mode = settings.approve or (Mode.ASK if is_terminal(input_descriptor()) else Mode.NONE)
         agent = app.make_agent(project, model, decline_unasked, mode)
         desk = Desk(project, agent, app.open_session(project, options.resume, latest=options.latest))

@@ -123,7 +123,7 @@ async def _play(settings: Settings, look: Look) -> None:
     person = _ScriptedPerson(look)
     with app.open_project(settings, app.new_session_id()) as project:
         approval = Approval(person, _no_editor)
-        agent = app.make_agent(project, app.make_model(settings), approval, Mode.ASK)
+        agent = app.make_agent(project, app.make_model(app.gemini_settings(settings)), approval, Mode.ASK)
         write_stdout(INTRODUCTION)
         for number, stop in enumerate(STOPS, 1):
             write_stdout(paint_all([(), line((Style.DIM, f"Step {number} of {len(STOPS)}: {stop.title}"))], look))
