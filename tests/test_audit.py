@@ -269,7 +269,7 @@ def test_a_kill_at_any_call_leaves_a_whole_log(tmp_path: Path) -> None:
     number, records, killed = 0, set[int](), True
     while killed:
         number += 1
-        log = Audit(tmp_path / str(number), "s", rotate_bytes=1000)
+        log = Audit(tmp_path / str(number), "s", rotate_bytes=500)
         pair(log)
         pair(log)
 
@@ -304,6 +304,22 @@ def test_a_line_torn_at_any_byte_is_sealed_and_not_taken_for_tampering(log: Audi
         assert lines(log)[2].rstrip(b"\n") == third[:length] or length == 0  # sealed, never rewritten
 
 
+def test_empty_lines_mean_nothing(log: Audit) -> None:
+    pair(log)
+    rewrite(log, [b"\n\n", *lines(log), b"\n"])
+    pair(log)
+    assert whole(log).records == 4
+
+
+def test_a_record_that_is_just_too_deep_to_hash_is_an_altered_one(log: Audit) -> None:
+    pair(log)
+    found = lines(log)
+    for depth in range(900, 1010, 3):  # about as deep as the interpreter goes
+        deep = b"[" * depth + b"]" * depth
+        rewrite(log, [found[0], found[1].replace(b'"approved"', deep)])
+        assert audit.verify(log.directory).problems
+
+
 def test_zeros_left_by_a_power_cut_are_a_torn_line(log: Audit) -> None:
     pair(log)
     rewrite(log, [*lines(log), b"\0" * 300])
@@ -330,7 +346,7 @@ def test_an_error_at_any_call_is_raised_or_harmless_and_the_log_stays_whole(tmp_
     number, raised = 0, 0
     while True:
         number += 1
-        log = Audit(tmp_path / str(number), "s", rotate_bytes=1000)
+        log = Audit(tmp_path / str(number), "s", rotate_bytes=500)
         pair(log)
         pair(log)
         count = Count(number, fail)
