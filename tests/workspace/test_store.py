@@ -90,7 +90,8 @@ def test_a_project_is_known_by_its_path_and_after_a_move_by_its_directory(ground
     ground.project.mkdir()  # another directory under the same name: the history is of the path
     with ground.session("s3") as session:
         assert [record.id for record in session.records()] == [id]
-    other = Ground(ground.project.parent / "nested") if (ground.project.parent / "nested").mkdir() is None else ground
+    (ground.project.parent / "nested").mkdir()
+    other = Ground(ground.project.parent / "nested")
     other.state = ground.state
     with other.session("s4") as session:
         assert session.records() == []

@@ -268,12 +268,12 @@ def test_a_write_to_the_displaced_file_before_it_is_verified_is_a_conflict(groun
 
         def hook(name: str) -> None:
             if name == "exchange":
-                nonlocal_exchanged.append(name)
-            elif nonlocal_exchanged == ["exchange"]:
-                nonlocal_exchanged.append("done")
+                seen.append(name)
+            elif seen == ["exchange"]:
+                seen.append("done")
                 editor.write(b"mine")
 
-        nonlocal_exchanged: list[str] = []
+        seen: list[str] = []
         with osfs.inject(hook):
             assert refused(lambda: session.carry_out(proposal)).kind == "conflict"
         assert ground.read("a") == b"mine"
