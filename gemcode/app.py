@@ -88,7 +88,13 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
         with contextlib.closing(store):
             bench = Workbench(root, store, KnownVersions(), settings.bounds)
             bounds = settings.bounds
-            limits = Limits(bounds.call_seconds, bounds.calls_per_turn, bounds.writes_per_turn)
+            limits = Limits(
+                bounds.call_seconds,
+                bounds.calls_per_turn,
+                bounds.writes_per_turn,
+                bounds.calls_per_minute,
+                bounds.writes_per_minute,
+            )
             audit = Audit(store.directory / "audit", session_id)
             registry = ToolRegistry(build_tools(bench), audit, limits, strict=settings.strict_arguments)
             instructions, notices = _instructions(root)

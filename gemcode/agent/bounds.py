@@ -23,6 +23,8 @@ class Bounds:
     call_seconds: float = 30.0
     calls_per_turn: int = 200
     writes_per_turn: int = 50
+    calls_per_minute: float = 600.0
+    writes_per_minute: float = 120.0
 
 
 MAXIMA = Bounds(
@@ -40,4 +42,6 @@ MAXIMA = Bounds(
     call_seconds=600.0,
     calls_per_turn=2_000,
     writes_per_turn=500,
+    calls_per_minute=6_000.0,
+    writes_per_minute=1_200.0,
 )

@@ -15,6 +15,7 @@ from gemcode.agent.errors import ToolError
 from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import JsonObject, ToolCall, ToolDeclaration, ToolResult
 from gemcode.agent.policy import Effect, Mode, Sensitivity, Verdict, decide
+from gemcode.agent.rate import TokenBucket
 from gemcode.agent.tool import (
     AnyTool,
     ApprovalRequest,
@@ -37,6 +38,8 @@ class Limits:
     call_seconds: float = 30.0
     calls_per_turn: int = 200
     writes_per_turn: int = 50
+    calls_per_minute: float = 600
+    writes_per_minute: float = 120
     result_bytes: int = 64 * 1024
 
 
@@ -87,6 +90,8 @@ class ToolRegistry:
         self._audit = audit
         self._limits = limits
         self._strict = strict
+        self._calls = TokenBucket(limits.calls_per_minute)
+        self._writes = TokenBucket(limits.writes_per_minute)
         self._declared = tuple(tool.declaration() for tool in self._tools.values())
         self._reading = tuple(item for item in self._declared if self.effect(item.name) is Effect.READ)
 
@@ -102,12 +107,15 @@ class ToolRegistry:
         """Validate and decide, asking the person where the policy says so. Raises only StopTurn."""
         turn.calls += 1
         try:
+            self._count_call(turn)
             tool, arguments, notes = self._validate(call, turn)
         except ToolError as error:
-            return self._refuse(call, subject_of(call), error, "invalid", turn)
+            decision = "refused" if error.kind == "limit" else "invalid"
+            return self._refuse(call, subject_of(call), error, decision, turn)
         subject = tool.subject(arguments)
         try:
-            self._count(tool, turn)
+            if tool.effect is Effect.WRITE:
+                self._count_write(turn)
             if tool.effect is not Effect.READ and turn.mode is Mode.NONE:
                 raise ToolError("denied", "Read-only: this session can't write.", tool=tool.name)
             preview = await asyncio.to_thread(tool.preview, arguments)
@@ -183,17 +191,20 @@ class ToolRegistry:
         except ValidationError as error:
             raise _invalid_arguments(tool, error) from None
 
-    def _count(self, tool: AnyTool, turn: TurnState) -> None:
+    def _count_call(self, turn: TurnState) -> None:
         if turn.calls > self._limits.calls_per_turn:
             raise ToolError(
                 "limit", f"More than {self._limits.calls_per_turn} calls in one turn. Give your answer now."
             )
-        if tool.effect is Effect.WRITE:
-            turn.writes += 1
-            if turn.writes > self._limits.writes_per_turn:
-                raise ToolError(
-                    "limit", f"More than {self._limits.writes_per_turn} writes in one turn. Ask the user first."
-                )
+        _spend(self._calls, "calls")
+
+    def _count_write(self, turn: TurnState) -> None:
+        turn.writes += 1
+        if turn.writes > self._limits.writes_per_turn:
+            raise ToolError(
+                "limit", f"More than {self._limits.writes_per_turn} writes in one turn. Ask the user first."
+            )
+        _spend(self._writes, "writes")
 
     async def _consent(
         self, call: ToolCall, tool: AnyTool, preview: Preview | None, turn: TurnState
@@ -222,6 +233,12 @@ class ToolRegistry:
             with contextlib.suppress(OSError):  # nothing ran, so nothing is hidden
                 self._audit.outcome(self._audit.intent(call, self.effect(call.name)), call, decision, result)
         return Refused(call, subject, result, decision)
+
+
+def _spend(bucket: TokenBucket, what: str) -> None:
+    if wait := bucket.take():
+        message = f"More than {bucket.per_minute:g} {what} in a minute. Do less at a time, or give your answer now."
+        raise ToolError("limit", message, retry_after_seconds=round(wait, 1))
 
 
 def cancelled(call: ToolCall) -> ToolResult:
