@@ -26,7 +26,7 @@ from gemcode.gemini import catalog
 from gemcode.gemini.settings import GeminiSettings
 from gemcode.terminal.headless import OutputFormat, Reporter, open_reporter
 from gemcode.terminal.look import Look, choose_look, terminal_size
-from gemcode.terminal.safe import escape
+from gemcode.terminal.safe import escape, write_stderr
 from gemcode.terminal.tty import is_terminal
 from gemcode.terminal.view import About
 from gemcode.tools import build_tools
@@ -85,7 +85,7 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
             store = Store.open(settings.state_home, root, session_id)
         except (ToolError, OSError) as error:
             raise UsageError(f"The state directory can't be used: {error}", "See: gemcode doctor") from None
-        with contextlib.closing(store):
+        with _closing(store):
             bench = Workbench(root, store, KnownVersions(), settings.bounds)
             bounds = settings.bounds
             limits = Limits(
@@ -102,6 +102,16 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
             sessions = SessionStore(store.directory / "sessions", root.display, __version__)
             sessions.prune(settings.session_days)
             yield Project(settings, session_id, root, store, bench, registry, sessions, audit, instructions, notices)
+
+
+@contextlib.contextmanager
+def _closing(store: Store) -> Iterator[None]:
+    """At the end, what the store found out about late saves of other programs is told."""
+    try:
+        yield
+    finally:
+        for notice in store.close():
+            write_stderr(f"! {escape(notice)}\n")
 
 
 def _with_project_file(settings: Settings, root: Root) -> Settings:

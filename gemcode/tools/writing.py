@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gemcode.agent.errors import ToolError
 from gemcode.agent.events import FileChanged
+from gemcode.agent.policy import Sensitivity
 from gemcode.agent.tool import FileChange, Output, Preview
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names, writer
@@ -28,15 +29,11 @@ def look(bench: Workbench, path: str) -> Snapshot:
 def change(bench: Workbench, before: Snapshot, after: bytes) -> FileChange:
     """The proposal. Refused here already: no change at all, and too large a content."""
     propose(before, after, bench.bounds.write_bytes)
-    return FileChange(
-        before.path,
-        before.data,
-        after,
-        sensitivity(before.path),
-        names.reason(before.path),
-        before.missing,
-        token=_Token(before, after),
-    )
+    path = before.path
+    care, why = sensitivity(path), names.reason(path)
+    if care is Sensitivity.ORDINARY and bench.root.in_bare_repository(path):
+        care, why = Sensitivity.RUNS_LATER, "belongs to a bare git repository"
+    return FileChange(path, before.data, after, care, why, before.missing, token=_Token(before, after))
 
 
 def commit(bench: Workbench, approved: Preview | None, reason: str) -> Output:

@@ -162,6 +162,14 @@ def test_files_that_run_later_are_marked_and_asked_for_in_edits_mode(tools: Tool
     assert tools.asked[1].preview.sensitivity is Sensitivity.SECRET
 
 
+def test_a_bare_repository_is_marked_as_running_later(tools: ToolBench) -> None:
+    tools.turn.mode = Mode.EDITS
+    for name in ("HEAD", "objects/x", "refs/x", "config"):
+        tools.put(f"mirror/{name}", "x\n")
+    tools.output("write_file", path="mirror/hooks/post-update", content="#!/bin/sh\n")
+    assert tools.asked[0].preview.sensitivity is Sensitivity.RUNS_LATER
+
+
 def test_encodings_survive_an_edit(tools: ToolBench) -> None:
     before = "gr\u00fc\u00df\r\ndich\n".encode("latin-1")
     target = tools.put("a.txt", before)
