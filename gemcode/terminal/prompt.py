@@ -1,6 +1,7 @@
 """The input line: several lines, pastes as placeholders, history of this project, completion for / and @."""
 
 import re
+import signal
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from gemcode.terminal.commands import COMMANDS
 from gemcode.terminal.look import Look, terminal_size
 from gemcode.terminal.questions import color_depth
 from gemcode.terminal.safe import escape
-from gemcode.terminal.tty import Interrupted
+from gemcode.terminal.tty import Interrupted, on_signal
 
 PASTE_LINES = 8
 PASTE_CHARACTERS = 1_000
@@ -173,7 +174,8 @@ class PromptLine:
     async def read(self) -> str:
         self._completer.forget_files()
         self._session.reserve_space_for_menu = _menu_rows()
-        text = await self._session.prompt_async()
+        with on_signal(signal.SIGINT, self._session.app.key_processor.send_sigint):
+            text = await self._session.prompt_async(handle_sigint=False)
         self._cleared = ""
         return self._pastes.expand(text)
 

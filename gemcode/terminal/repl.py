@@ -67,7 +67,8 @@ class Repl:
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(tty.kept_modes(self._front.keys))
-            stack.callback(self._front.close)
+            stack.callback(self._close)
+            stack.enter_context(tty.on_signal(signal.SIGINT, lambda: None))  # between a prompt and a turn
             for number in (signal.SIGTERM, signal.SIGHUP):
                 stack.enter_context(tty.on_signal(number, partial(end, number)))
             try:
@@ -77,7 +78,11 @@ class Repl:
                     raise
                 return signals[0]
             except StdoutClosed:
-                return 141
+                return signals[0] if signals else 141
+
+    def _close(self) -> None:
+        with contextlib.suppress(StdoutClosed):  # a terminal that hung up needs nothing put back
+            self._front.close()
 
     async def _converse(self) -> int:
         about = self.session.about()

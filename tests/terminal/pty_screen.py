@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -38,6 +39,7 @@ class PtyScreen:
         self.modes_before = termios.tcgetattr(slave)
         self.slave = slave
         self.raw = b""
+        self._stop = False
         self._lock = threading.Lock()
         kind = type("Screen", (_Screen,), {"answer": staticmethod(lambda data: os.write(self.master, data))})
         self._screen: Any = kind(columns, rows, history=10_000, ratio=0.5)
@@ -63,14 +65,19 @@ class PtyScreen:
         if self.child.poll() is None:
             self.child.kill()
         self.child.wait()
-        os.close(self.slave)
+        if self.slave >= 0:
+            os.close(self.slave)
         self._reader.join(10)
-        os.close(self.master)
+        if self.master >= 0:
+            os.close(self.master)
 
     def _read(self) -> None:
-        while True:
+        master = self.master
+        while not self._stop:
+            if not select.select([master], [], [], 0.1)[0]:
+                continue
             try:
-                data = os.read(self.master, 65536)
+                data = os.read(master, 65536)
             except OSError:
                 return
             if not data:
@@ -87,6 +94,14 @@ class PtyScreen:
 
     def paste(self, text: str) -> None:
         self.type(f"\x1b[200~{text}\x1b[201~")
+
+    def hang_up(self) -> None:
+        """The terminal window is closed."""
+        os.close(self.slave)
+        self._stop = True
+        master, self.master, self.slave = self.master, -1, -1
+        self._reader.join(10)
+        os.close(master)
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.child.pid, number)

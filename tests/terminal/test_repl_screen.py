@@ -699,3 +699,34 @@ def test_39_ask_into_a_pipe_prints_the_answer_alone(project: Path) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, env=environ)
     assert done.stdout.decode() == MARKDOWN
     assert b"\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("scenario", ["hello", "slow", "write"])
+def test_a_terminal_that_goes_away_ends_it_and_writes_nothing(project: Path, scenario: str) -> None:
+    with start(scenario, project) as screen:
+        prompt_is_ready(screen)
+        if scenario != "hello":
+            screen.type("go" + ENTER)
+            screen.wait_for({"write": "^Write", "slow": "Second par"}[scenario])
+        screen.hang_up()
+        assert screen.child.wait(30) in (129, 141)
+    assert (project / "cart.py").read_text() == "a\nb\nc\n"
+
+
+def test_an_interrupt_from_outside_is_as_good_as_the_key(project: Path) -> None:
+    with start("slow", project) as screen:
+        prompt_is_ready(screen)
+        screen.type("words")
+        screen.wait_for("words")
+        screen.signal(signal.SIGINT)
+        screen.wait_until(lambda: "words" not in screen.text())
+        screen.type("go" + ENTER)
+        screen.wait_for("Second par")
+        screen.signal(signal.SIGINT)
+        screen.wait_for("cancelled after")
+        prompt_is_ready(screen, 2)
+        screen.signal(signal.SIGINT)
+        screen.wait_for("Press Ctrl-C again to leave")
+        prompt_is_ready(screen, 3)
+        screen.signal(signal.SIGINT)
+        assert screen.wait_for_end() == 0
