@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemcode.agent.events import StepFinished, StepStarted
-from gemcode.agent.messages import Usage
-from gemcode.agent.model import Finish, FinishKind, TextDelta
+from gemcode.agent.events import Notice, StepFinished, StepStarted, ToolFinished, ToolStarted
+from gemcode.agent.messages import ToolCall, ToolResult, Usage
+from gemcode.agent.model import Finish, FinishKind, Retrying, TextDelta, ThoughtDelta
 from gemcode.terminal.live import LiveView, Region
 from gemcode.terminal.look import Colour, Look, Size
 from gemcode.terminal.markdown import MarkdownPainter
-from gemcode.terminal.paint import width
+from gemcode.terminal.paint import plain, width
 from gemcode.terminal.safe import escape
 from gemcode.terminal.stream import Block, BlockSplitter, Kind
 from tests.terminal.program import MARKDOWN
@@ -256,3 +256,52 @@ def test_a_resize_in_the_middle_redraws_the_tail_once() -> None:
     assert paper.text.split("\n") == [
         "some words that are here some words that are here some words that are here and more"
     ]
+
+
+def test_what_happens_around_the_text_is_told_in_order() -> None:
+    paper = Paper()
+    size = Size(80, 24)
+    view = LiveView(Region(paper.write, lambda: size), None, Look(live=True), lambda: size)
+    call = ToolCall("c", "read_file", {})
+    view(StepStarted(1, "mod\x1bel"))
+    view.tick()
+    assert "waiting for mod\\x1bel  0s   Ctrl-C cancels" in paper.text
+    view(ThoughtDelta("hm"))
+    view.tick()
+    assert "thinking" in paper.text and "waiting" not in paper.text
+    view(TextDelta("Half"))
+    view(Retrying("Limit reached", 3, 1, 5))
+    assert paper.text.endswith("! Limit reached. Try 2 of 5 in 3 s  (Ctrl-C cancels)")
+    view(TextDelta("Whole.\n"))
+    view(DONE)
+    view(ToolStarted(call, "a.py"))
+    view.tick()
+    assert "read_file a.py  0s" in paper.text
+    view(ToolFinished(call, "a.py", ToolResult("c", "read_file", {"output": ""}, display="3 lines"), 1))
+    view(Notice("Note.", warning=True))
+    view.pause()
+    view.tick()
+    view.close()
+    assert paper.text.split("\n") == [
+        "Half",
+        "· The text above was cut off and is void.",
+        "· waited 0 s: Limit reached",
+        "Whole.",
+        "✓ read_file     a.py                  3 lines                               1 ms",
+        "! Note.",
+    ]
+
+
+def test_lines_for_another_stream_do_not_mix_with_the_answer() -> None:
+    paper = Paper()
+    told: list[str] = []
+    size = Size(80, 24)
+    view = LiveView(
+        Region(paper.write, lambda: size), lambda lines: told.extend(map(plain, lines)), Look(live=True), lambda: size
+    )
+    view(StepStarted(1, "m"))
+    view.tick()
+    view(TextDelta("Answer"))
+    view(Notice("aside"))
+    view.close()
+    assert (paper.text, told) == ("Answer", ["· aside"])
