@@ -78,7 +78,8 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
     try:
         root = Root.open(settings.project)
     except ToolError as error:
-        raise UsageError(error.message, "Name a directory with -C, or change into one.") from None
+        told = f"{settings.project} is not a directory." if error.kind == "not_a_directory" else error.message
+        raise UsageError(told, "Name a directory with -C, or change into one.") from None
     with contextlib.closing(root):
         settings = _with_project_file(settings, root)
         try:
@@ -184,6 +185,8 @@ def make_agent(project: Project, model: Model, approve: Approver, mode: Mode) ->
     limits = TurnLimits(settings.max_steps, settings.timeout, settings.max_cost)
     agent = Agent(model, project.registry, persona(project, settings.model), approve, limits)
     agent.mode = mode
+    if settings.fallback_model:
+        agent.fallback = persona(project, settings.fallback_model)
     return agent
 
 

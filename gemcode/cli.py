@@ -1,8 +1,8 @@
 """Flags → Options → a command. The only typer import; what a command needs is imported when it runs."""
 
 import contextlib
+import gc
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -50,6 +50,9 @@ CostOption = Annotated[
 TimeOption = Annotated[
     float | None, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Time for the whole turn.")
 ]
+FallbackOption = Annotated[
+    str, typer.Option("--fallback-model", metavar="NAME", help="Go on with it when the model can't be reached.")
+]
 ResumeOption = Annotated[str, typer.Option(metavar="ID", help="Go on with a session. See: gemcode sessions")]
 ContinueOption = Annotated[bool, typer.Option("-c", "--continue", help="Go on with the last session.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Details of requests and errors, on stderr.")]
@@ -73,6 +76,7 @@ def chat(
     max_steps: StepsOption = None,
     max_cost: CostOption = None,
     timeout: TimeOption = None,
+    fallback_model: FallbackOption = "",
     resume: ResumeOption = "",
     continue_: ContinueOption = False,
     verbose: VerboseOption = False,
@@ -101,6 +105,7 @@ def ask(
     max_steps: StepsOption = None,
     max_cost: CostOption = None,
     timeout: TimeOption = None,
+    fallback_model: FallbackOption = "",
     resume: ResumeOption = "",
     continue_: ContinueOption = False,
     tool_choice: Annotated[
@@ -367,7 +372,7 @@ def _options(given: dict[str, Any]) -> Any:
         flags["approve"] = parse_mode("edits")
     if given.get("read_only"):
         flags["approve"] = parse_mode("none")
-    flags |= {name: given[name] for name in ("model", "max_steps", "timeout") if given.get(name)}
+    flags |= {name: given[name] for name in ("model", "fallback_model", "max_steps", "timeout") if given.get(name)}
     if given.get("max_cost") is not None:
         flags["max_cost"] = given["max_cost"]
     return composition.Options(
@@ -383,6 +388,8 @@ def _options(given: dict[str, Any]) -> Any:
 
 
 def _run(command: Callable[[], int]) -> NoReturn:
+    gc.freeze()
+    gc.enable()
     try:
         with _interruptible():
             code = command()
@@ -417,7 +424,10 @@ def _say(error: GemcodeError) -> None:
     write_stderr(f"✗ {escape(error.message)}" + (f" {escape(error.hint)}" if error.hint else "") + "\n")
 
 
-def run(arguments: Sequence[str]) -> None:
-    """The whole program. No command means chat."""
-    app(args=list(arguments) or ["chat"], prog_name="gemcode")
-    sys.exit(0)
+def run(arguments: Sequence[str]) -> int:
+    """The whole program; its exit code. No command means chat."""
+    try:
+        app(args=list(arguments) or ["chat"], prog_name="gemcode")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -17,9 +17,9 @@ import platformdirs
 from gemcode.agent.bounds import MAXIMA, Bounds
 from gemcode.agent.errors import UsageError
 from gemcode.agent.policy import Mode
+from gemcode.agent.redaction import KEY_VARIABLES
 
 DEFAULT_MODEL = "gemini-3.8-flash"
-KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")  # in the order of the official SDK
 PROJECT_FILE = ".gemcode.toml"
 MOST_PROJECT_TEXT = 64 * 1024  # bytes of a project's own settings or instructions that are looked at
 
@@ -49,6 +49,7 @@ class Settings:
     config_home: Path
     state_home: Path
     model: str = DEFAULT_MODEL
+    fallback_model: str = ""  # used, and said, only when the model can't be reached
     key: Secret | None = None
     key_source: str = ""
     base_url: str = ""
@@ -69,6 +70,7 @@ class Settings:
 # What config.toml may hold, besides [limits]: name → type.
 _USER_KEYS: Mapping[str, type | tuple[type, ...]] = {
     "model": str,
+    "fallback_model": str,
     "approve": str,
     "base_url": str,
     "api_key": str,
@@ -81,6 +83,7 @@ _USER_KEYS: Mapping[str, type | tuple[type, ...]] = {
     "session_days": (int, float),
 }
 
+_LEAST: Mapping[str, float] = {"max_steps": 1, "max_cost": 0, "timeout": 0.1, "read_timeout": 0.1, "session_days": 1}
 _LIMITS = frozenset(item.name for item in fields(Bounds))
 
 
@@ -122,9 +125,14 @@ def _with_user_file(settings: Settings, path: Path) -> Settings:
         if name not in _USER_KEYS:
             raise UsageError(f"{path}: unknown setting {name!r}.", f"Known ones: {', '.join(_USER_KEYS)}, [limits].")
         _check_type(str(path), name, value, _USER_KEYS[name])
+        if name in _LEAST and not value >= _LEAST[name]:  # written so that nan fails too
+            raise UsageError(f"{path}: {name} must be at least {_LEAST[name]:g}.", "Correct the file.")
         changes[name] = value
     if "approve" in changes:
-        changes["approve"] = parse_mode(changes["approve"])
+        try:
+            changes["approve"] = parse_mode(changes["approve"])
+        except UsageError as error:
+            raise UsageError(f"{path}: {error.message}", error.hint) from None
     if "api_key" in changes:
         _check_private(path)
         changes |= {"key": Secret(changes.pop("api_key").strip()), "key_source": str(path)}

@@ -36,7 +36,7 @@ from gemcode.agent.messages import (
     Usage,
     UserMessage,
 )
-from gemcode.agent.model import FinishKind, Model, ModelReplied, TextDelta, ThoughtDelta
+from gemcode.agent.model import FinishKind, Model, ModelReplied, Retrying, TextDelta, ThoughtDelta
 from gemcode.agent.policy import Effect, Mode
 from gemcode.agent.registry import Prepared, Refused, StopTurn, ToolRegistry, TurnState, cancelled, subject_of
 from gemcode.agent.tool import Approver
@@ -105,6 +105,7 @@ class Agent:
         self.limits = limits
         self.mode = Mode.ASK
         self.go_on: GoOn = stop_unasked
+        self.fallback: Persona | None = None  # who goes on when the model can't be reached; the person's own choice
         self.counters = Counters()
         self.state = ConversationState()
         self.journal: Journal = forget
@@ -224,6 +225,8 @@ class Agent:
         try:
             return await self._ask(turn, step, choice)
         except ModelError as error:
+            if error.retryable and self._fall_back(turn, error):
+                return await self._ask(turn, step, choice)
             if not error.too_long or not self._may_compact or share is None:
                 raise
             turn.emit(Notice(error.message, warning=True))
@@ -232,6 +235,14 @@ class Agent:
             except GemcodeError:
                 raise error from None
         return await self._ask(turn, step, choice)
+
+    def _fall_back(self, turn: Turn, error: ModelError) -> bool:
+        """Go on with the other model that the person named, for the rest of the session. What was streamed is void."""
+        if self.fallback is None:
+            return False
+        self.persona, self.fallback = self.fallback, None
+        turn.emit(Retrying(f"{error.message} Going on with {self.persona.model} (--fallback-model).", 0.0, 1, 2))
+        return True
 
     async def _ask(self, turn: Turn, step: int, choice: ToolChoice) -> ModelReplied:
         turn.steps = step

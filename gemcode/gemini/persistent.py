@@ -1,4 +1,4 @@
-"""PersistentModel: a Model that tries again. It decides nothing itself (retry.py does) and knows no wire."""
+"""PersistentModel: a Model that tries again. It decides nothing itself: retry.py does."""
 
 import asyncio
 import random
@@ -8,7 +8,8 @@ from contextlib import aclosing
 from gemcode.agent.errors import ModelError
 from gemcode.agent.messages import ModelRequest
 from gemcode.agent.model import Finish, Model, ModelEvent, ModelReplied, Retrying
-from gemcode.gemini.retry import Progress, RetryPolicy, after_error, after_reply, remedied
+from gemcode.gemini import wire
+from gemcode.gemini.retry import Progress, Remedy, RetryPolicy, after_error, after_reply, remedied
 
 
 class PersistentModel:
@@ -25,8 +26,10 @@ class PersistentModel:
         self._policy = policy
         self._sleep = sleep
         self._draw = draw
+        self._refused = ("", 0)  # the model that refused the signatures of so many first messages
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        request = self._without_refused(request)
         progress = Progress()
         finish: Finish | None = None
         while True:
@@ -47,9 +50,18 @@ class PersistentModel:
                 finish = reply.finish
                 decision = after_reply(reply, progress, self._policy, self._draw())
                 if decision is None:
+                    if Remedy.UNSIGN in progress.remedies:
+                        self._refused = (request.model, len(request.messages))
                     yield reply
                     return
                 again = decision
             progress = progress.after(again)
             yield Retrying(again.reason, again.delay, progress.failed, again.attempts)
             await self._sleep(again.delay)
+
+    def _without_refused(self, request: ModelRequest) -> ModelRequest:
+        """A conversation whose signatures were refused once is not sent with them again."""
+        model, first = self._refused
+        if model != request.model or len(request.messages) < first:
+            return request
+        return wire.without_signatures(request, first)

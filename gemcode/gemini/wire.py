@@ -56,13 +56,16 @@ def dump_body(body: JsonObject) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def without_signatures(request: ModelRequest) -> ModelRequest:
-    """The same request with every signature taken off and each step's first call marked by the escape instead."""
+def without_signatures(request: ModelRequest, first: int | None = None) -> ModelRequest:
+    """The same request with the signatures taken off, of all or the first few messages.
+
+    Each step's first call is marked by the escape instead.
+    """
     messages = [
         ModelMessage(tuple(_unsigned_parts(message))) if isinstance(message, ModelMessage) else message
-        for message in request.messages
+        for message in request.messages[:first]
     ]
-    return replace(request, messages=tuple(messages))
+    return replace(request, messages=(*messages, *request.messages[len(messages) :]))
 
 
 def _unsigned_parts(message: ModelMessage) -> Iterator[ModelPart]:

@@ -39,6 +39,8 @@ class Front(Protocol):
 
     async def read_line(self, question: Line) -> str: ...
 
+    async def key(self, question: Line, letters: str) -> str: ...
+
     def copy_through_terminal(self, text: str) -> bool: ...
 
     def warm_up(self) -> None: ...
@@ -55,6 +57,7 @@ class Repl:
         self._front = front
         self._interrupted = float("-inf")  # when Ctrl-C last met an empty prompt
         session.conversation.approve = front.approval
+        session.conversation.go_on = self._go_on
 
     async def run(self) -> int:
         task = asyncio.current_task()
@@ -79,6 +82,11 @@ class Repl:
                 return signals[0]
             except StdoutClosed:
                 return signals[0] if signals else 141
+
+    async def _go_on(self, sentence: str) -> bool:
+        """A limit was met, or the model goes round in circles: the person decides."""
+        question = line((Style.ASK, "? "), f"{escape(sentence, single_line=True)} Continue?  y yes  n no")
+        return await self._front.key(question, "yn") == "y"
 
     def _close(self) -> None:
         with contextlib.suppress(StdoutClosed):  # a terminal that hung up needs nothing put back

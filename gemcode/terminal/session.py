@@ -18,6 +18,7 @@ class Conversation(Protocol):
     mode: Mode
     history: list[Message]
     approve: Approver
+    go_on: Callable[[str], Awaitable[bool]]  # asked with a sentence before a limit stops a turn
 
     async def run(self, prompt: UserMessage, emit: Sink) -> Outcome: ...
 

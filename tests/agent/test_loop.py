@@ -391,6 +391,27 @@ def test_retries_reach_the_listener() -> None:
     assert retry in events
 
 
+def test_another_model_goes_on_only_if_the_person_named_one() -> None:
+    down = ModelError("The model is overloaded.", "Wait.", retryable=True)
+    model = ScriptedModel([TextDelta("par"), down], says("whole"), says("again"))
+    agent = make_agent(Bench(), model)
+    agent.fallback = Persona("gemini-other", lambda _: "system", price=lambda _: 0.5)
+    outcome, events = run(agent)
+    assert (outcome.status, outcome.answer, outcome.cost_usd) == (Status.OK, "whole", 0.5)
+    assert [request.model for request in model.requests] == ["gemini-test", "gemini-other"]
+    assert any(isinstance(event, Retrying) and "gemini-other" in event.reason for event in events)
+    run(agent)
+    assert model.requests[-1].model == "gemini-other"
+
+
+def test_a_refused_request_does_not_go_to_another_model() -> None:
+    model = ScriptedModel([ModelError("Bad key.", exit_code=ExitCode.USAGE)])
+    agent = make_agent(Bench(), model)
+    agent.fallback = Persona("gemini-other", lambda _: "system")
+    assert run(agent)[0].status is Status.USAGE_ERROR
+    assert len(model.requests) == 1
+
+
 def test_a_stream_that_ends_without_a_reply_is_an_error() -> None:
     assert run(make_agent(Bench(), ScriptedModel([TextDelta("x")])))[0].status is Status.API_ERROR
 

@@ -136,3 +136,26 @@ def test_closing_in_the_middle_closes_the_attempt() -> None:
         return script.closed
 
     assert asyncio.run(run()) == 1
+
+
+def test_refused_signatures_are_not_sent_again_in_the_same_conversation() -> None:
+    signed = ModelMessage((Text("before", raw={"text": "before", "thoughtSignature": "AAAA"}),))
+    refusal = ModelError("Refused.", exit_code=ExitCode.API_ERROR, detail="Corrupted thought signature.")
+    script = Script([refusal], [GOOD], [GOOD], [GOOD])
+    first = ModelRequest("gemini-3.8-flash", (UserMessage.of("hi"), signed, UserMessage.of("on")))
+    fresh = ModelMessage((Text("new", raw={"text": "new", "thoughtSignature": "BBBB"}),))
+    second = ModelRequest("gemini-3.8-flash", (*first.messages, fresh, UserMessage.of("more")))
+    other = ModelRequest("gemini-3.7-flash", second.messages)
+
+    async def run() -> None:
+        model = PersistentModel(script)
+        for request in (first, second, other):
+            async for _ in model.stream(request):
+                pass
+
+    def signatures(request: ModelRequest) -> list[str]:
+        parts = [part for message in request.messages if isinstance(message, ModelMessage) for part in message.parts]
+        return [part.raw["thoughtSignature"] for part in parts if part.raw and "thoughtSignature" in part.raw]
+
+    asyncio.run(run())
+    assert [signatures(request) for request in script.requests] == [["AAAA"], [], ["BBBB"], ["AAAA", "BBBB"]]
