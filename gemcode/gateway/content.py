@@ -2,9 +2,11 @@
 
 import base64
 import binascii
+import json
 import mimetypes
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from gemcode.agent.messages import Blob, JsonObject, Opaque, ToolDeclaration, UserPart
@@ -18,6 +20,7 @@ _LEVELS = {"none": "low", "minimal": "low", "low": "low", "medium": "medium"}
 _OLD_BUDGET = (128, 24_576)  # what every model that takes a budget accepts
 _DEFAULT_OUTPUT_LIMIT = 65_536
 STOP_SEQUENCES = 5
+_REMEMBERED_SCHEMA = 16 * 1024  # characters: longer ones would fill the memory
 
 
 def decode_base64(text: Any, param: str) -> bytes:
@@ -79,10 +82,21 @@ def thinking_budget(model: str, budget: int | None) -> int | None:
     return max(_OLD_BUDGET[0], min(budget, _OLD_BUDGET[1]))
 
 
+@lru_cache(maxsize=1024)
+def _normalized_text(text: str) -> JsonObject:
+    return normalize(json.loads(text))
+
+
+def _normalized(schema: Any) -> JsonObject:
+    """A client sends the same tools with every request: known ones are not worked out again. Never changed after."""
+    text = json.dumps(schema)
+    return _normalized_text(text) if len(text) <= _REMEMBERED_SCHEMA else normalize(schema)
+
+
 def declare(tools: list[tuple[ClientTool, str, Any]]) -> tuple[ToolNames, tuple[ToolDeclaration, ...]]:
     """Names and declarations of (tool, description, schema); of two with one name the later counts."""
     by_name = {tool.gemini_name: (tool, description, schema) for tool, description, schema in tools}
     declarations = tuple(
-        ToolDeclaration(name, description, normalize(schema)) for name, (_, description, schema) in by_name.items()
+        ToolDeclaration(name, description, _normalized(schema)) for name, (_, description, schema) in by_name.items()
     )
     return ToolNames({name: tool for name, (tool, _, _) in by_name.items()}), declarations

@@ -57,7 +57,8 @@ def config_for(simulator: Simulator, **changes: Any) -> GatewayConfig:
 
 @contextmanager
 def running_gateway(config: GatewayConfig, report: Callable[[str], None]) -> Iterator[str]:
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
     settings = uvicorn.Config(build_app(config, report), log_config=None, access_log=False, timeout_graceful_shutdown=2)
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -75,7 +76,9 @@ def running_gateway(config: GatewayConfig, report: Callable[[str], None]) -> Ite
 
 
 @contextmanager
-def stage(*replies: Reply | Callable[[RecordedRequest], Reply], settings: Settings | None = None, **changes: Any) -> Iterator[Stage]:
+def stage(
+    *replies: Reply | Callable[[RecordedRequest], Reply], settings: Settings | None = None, **changes: Any
+) -> Iterator[Stage]:
     """Everything running; at the end nothing may have gone wrong inside, and nothing been refused upstream."""
     with ExitStack() as stack:
         simulator = stack.enter_context(running_simulator(Script(*replies), settings or Settings(strict_ids=True)))
