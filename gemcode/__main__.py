@@ -9,15 +9,23 @@ from gemcode import __version__
 def main() -> None:
     _leave_the_project()
     _end_at_once_on_interrupt()
-    arguments = sys.argv[1:]
+    _end(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
     if arguments in (["--version"], ["-V"]):
         from gemcode.terminal.safe import write_stdout
 
         write_stdout(f"gemcode {__version__}\n")
-        sys.exit(0)
-    from gemcode.cli import run
+        return 0
+    import gc  # only now, as all imports here: the project is out of the import path
 
-    run(arguments)
+    gc.disable()  # what is loaded stays, so looking for garbage meanwhile is vain; a command turns it on again
+    from gemcode.cli import run
+    from gemcode.hardening import harden
+
+    harden()
+    return run(arguments)
 
 
 def _leave_the_project() -> None:
@@ -34,6 +42,16 @@ def _end_at_once_on_interrupt() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as for a background job
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
+
+def _end(code: int) -> None:
+    """Leave without taking the interpreter apart, which takes longer than all the rest. Every file is closed by now."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # nobody reads it, or it was never open
+            code = code or 1
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ OWNERS = {
     "uvicorn": ("gateway",),
     "pathspec": ("workspace",),
     "re2": ("tools", "workspace/wildmatch.py"),
-    "ctypes": ("workspace",),
+    "ctypes": ("workspace", "hardening"),  # hardening: prctl has no other way in
     "subprocess": ("terminal/programs.py",),
     "shutil": (),
     "pickle": (),

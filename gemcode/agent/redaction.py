@@ -1,7 +1,8 @@
-"""What keys look like, wherever they come from, so that none is stored or shown. Pure."""
+"""Where keys come from and what they look like, so that none is stored, shown or passed on. Pure."""
 
 import re
 
+KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")  # in the order of the official SDK
 MASK = "[removed]"
 
 SHAPES = re.compile(

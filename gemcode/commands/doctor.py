@@ -54,6 +54,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
     except GemcodeError as error:
         yield Finding("project", f"{error.message} {error.hint}", False)
     yield _terminal()
+    if os.geteuid() == 0:
+        yield Finding("user", "root: no file permission holds gemcode back; better use your own account")
 
 
 def _key(settings: Settings) -> Finding:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gemcode.agent.errors import UsageError
+from gemcode.agent.redaction import KEY_VARIABLES
 from gemcode.terminal.tty import on_signal
 
 CLIPBOARDS = (
@@ -49,6 +50,7 @@ async def copy(text: str, environ: Mapping[str, str]) -> str:
         try:
             process = await asyncio.create_subprocess_exec(
                 *program,
+                env=_environment(),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
@@ -64,7 +66,12 @@ async def copy(text: str, environ: Mapping[str, str]) -> str:
 async def _run(command: list[str], hint: str = "") -> int:
     with on_signal(signal.SIGINT, lambda: None):
         try:
-            process = await asyncio.create_subprocess_exec(*command)
+            process = await asyncio.create_subprocess_exec(*command, env=_environment())
         except OSError as error:
             raise UsageError(f"{command[0]} could not be started: {error.strerror}.", hint) from None
         return await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """The person's own, without the API key: no other program needs it."""
+    return {name: value for name, value in os.environ.items() if name not in KEY_VARIABLES}
