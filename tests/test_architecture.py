@@ -46,7 +46,7 @@ OWNERS = {
     "pickle": (),
 }
 # Modules past 400 lines, functions past 50 lines or with more than 6 parameters: each a visible decision.
-LONG_MODULES: dict[str, str] = {}
+LONG_MODULES: dict[str, str] = {"cli.py": "one short function per subcommand, and nothing else"}
 LONG_FUNCTIONS: dict[str, str] = {
     "cli.py:chat": "one parameter per flag",
     "cli.py:ask": "one parameter per flag",
@@ -141,6 +141,8 @@ PATH_METHODS = (".read_text", ".read_bytes", ".write_text", ".write_bytes", ".un
 OPENS_OWN_FILES = {
     "commands/demo.py",
     "commands/desk.py",
+    "commands/serve.py",
+    "commands/stats.py",
     "config.py",
     "audit.py",
     "agent/session.py",
@@ -152,7 +154,6 @@ OPENS_OWN_FILES = {
     "gateway/store.py",
     "terminal/programs.py",
     "terminal/safe.py",  # /dev/null, in the place of a stdout that went away
-    "demo.py",
 }
 
 
