@@ -204,7 +204,7 @@ def history(
 
 @app.command()
 def undo(
-    write: Annotated[str, typer.Argument(metavar="[ID]", help="A write (default: the last one).")] = "",
+    write: Annotated[str, typer.Argument(metavar="ID", help="A write (default: the last one).")] = "",
     turn: Annotated[bool, typer.Option("--turn", help="The whole turn that the write belongs to.")] = False,
     project: ProjectOption = Path(),
     yes: YesAnswer = False,
@@ -421,7 +421,7 @@ def _fail(error: GemcodeError) -> NoReturn:
 
 
 def _say(error: GemcodeError) -> None:
-    write_stderr(f"✗ {escape(error.message)}" + (f" {escape(error.hint)}" if error.hint else "") + "\n")
+    write_stderr(f"✗ {escape(error.message)}\n" + (f"  {escape(error.hint)}\n" if error.hint else ""))
 
 
 def run(arguments: Sequence[str]) -> int:

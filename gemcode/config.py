@@ -185,13 +185,10 @@ def check_base_url(url: str, source: str) -> None:
         _ = parts.port
     except ValueError:
         raise UsageError(f"The endpoint {url!r} (from {source}) is not a URL.", hint) from None
+    if parts.username or parts.password:
+        raise UsageError(f"The endpoint (from {source}) holds a user name or a password.", "Take it out of the URL.")
     loopback = host == "localhost" or _is_loopback_address(host)
-    if (
-        not host
-        or parts.username
-        or parts.password
-        or not (parts.scheme == "https" or (parts.scheme == "http" and loopback))
-    ):
+    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and loopback)):
         raise UsageError(f"The endpoint {url!r} (from {source}) is neither https nor on this machine.", hint)
 
 
