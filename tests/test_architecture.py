@@ -38,7 +38,6 @@ OWNERS = {
     "h11": ("simulator",),
     "starlette": ("gateway",),
     "uvicorn": ("gateway",),
-    "pathspec": ("workspace",),
     "re2": ("tools", "workspace/wildmatch.py"),
     "ctypes": ("workspace", "hardening"),  # hardening: prctl has no other way in
     "subprocess": ("terminal/programs.py",),
