@@ -5,7 +5,7 @@ What the service sent is replayed as it was: the `raw` of a part wins over its f
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -37,8 +37,36 @@ _SIDE_FIELDS = frozenset({"thought", "thoughtSignature", "partMetadata", "mediaR
 _BUDGET_OF_LEVEL = {"minimal": 512, "low": 1024, "medium": 8192, "high": 24576}
 
 
+class KnownCalls:
+    """The calls of a conversation by id, the newest of each, in their order: for the results that follow them."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, tuple[int, ToolCall]] = {}
+        self._count = 0
+
+    def add(self, call: ToolCall) -> None:
+        self._calls[call.id] = (self._count, call)
+        self._count += 1
+
+    def find(self, call_id: str) -> ToolCall | None:
+        found = self._calls.get(call_id)
+        return found[1] if found else None
+
+    def position(self, call_id: str) -> int:
+        found = self._calls.get(call_id)
+        return found[0] if found else self._count
+
+
 def encode_request(request: ModelRequest) -> JsonObject:
     """The body to send. What stays the same between requests comes first, the growing `contents` last."""
+    known = KnownCalls()
+    modern = takes_signatures(request.model)
+    contents = (encode_content(message, known, modern) for message in request.messages)
+    return {**encode_head(request), "contents": [content for content in contents if content is not None]}
+
+
+def encode_head(request: ModelRequest) -> JsonObject:
+    """All of the body but the conversation."""
     body: JsonObject = {}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
@@ -47,12 +75,11 @@ def encode_request(request: ModelRequest) -> JsonObject:
         body["toolConfig"] = {"functionCallingConfig": _calling_config(request)}
     if config := _generation_config(request.generation, request.model):
         body["generationConfig"] = config
-    body["contents"] = list(_contents(request))
     return body
 
 
 def dump_body(body: JsonObject) -> bytes:
-    """The bytes to send. Half a surrogate pair (from a file name that is no UTF-8, say) becomes a question mark."""
+    """JSON to send. Half a surrogate pair (from a file name that is no UTF-8, say) becomes a question mark."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
@@ -147,28 +174,28 @@ def _level_of_budget(budget: int, model: str) -> str:
     return next((level for level in levels if budget <= _BUDGET_OF_LEVEL[level]), levels[-1])
 
 
-def _contents(request: ModelRequest) -> Iterator[JsonObject]:
-    modern = catalog.generation(request.model) >= (3, 0)
-    known: dict[str, ToolCall] = {}
-    for message in request.messages:
-        role, parts = _content(message, known, modern)
-        if parts:  # an empty content is refused
-            yield {"role": role, "parts": parts}
+def takes_signatures(model: str) -> bool:
+    """Whether the model is of a generation that signs its calls and wants that back."""
+    return catalog.generation(model) >= (3, 0)
 
 
-def _content(message: Message, known: dict[str, ToolCall], modern: bool) -> tuple[str, list[JsonObject]]:
+def encode_content(message: Message, known: KnownCalls, modern: bool) -> JsonObject | None:
+    """One message; None for an empty one, which would be refused. `known` gathers the calls before it."""
+    role, parts = _content(message, known, modern)
+    return {"role": role, "parts": parts} if parts else None
+
+
+def _content(message: Message, known: KnownCalls, modern: bool) -> tuple[str, list[JsonObject]]:
     """Role and parts of one message. `known` gathers the calls by id, in order, for the results that follow."""
     match message:
         case UserMessage():
             return "user", [encode_part(part) for part in message.parts] or [{"text": ""}]
         case ModelMessage():
             for call in message.calls:
-                known.pop(call.id, None)
-                known[call.id] = call
+                known.add(call)
             return "model", list(_model_parts(message, modern))
         case ToolMessage():
-            order = {call_id: position for position, call_id in enumerate(known)}
-            results = sorted(message.results, key=lambda result: order.get(result.call_id, len(order)))
+            results = sorted(message.results, key=lambda result: known.position(result.call_id))
             return "user", list(_result_parts(results, known, modern))
         case _:
             assert_never(message)
@@ -206,10 +233,10 @@ def encode_part(part: ModelPart) -> JsonObject:
     return encoded
 
 
-def _result_parts(results: list[ToolResult], known: Mapping[str, ToolCall], modern: bool) -> Iterator[JsonObject]:
+def _result_parts(results: list[ToolResult], known: KnownCalls, modern: bool) -> Iterator[JsonObject]:
     """All results, in call order; then their media, for models that do not take them inside of a result."""
     for result in results:
-        response: JsonObject = {**_pairing(result, known.get(result.call_id)), "response": result.response}
+        response: JsonObject = {**_pairing(result, known.find(result.call_id)), "response": result.response}
         if modern and result.media:
             response["parts"] = [_inline_data(blob) for blob in result.media]
         yield {"functionResponse": response}
