@@ -4,16 +4,20 @@ Light to import: google-genai comes in with the first request, or earlier and in
 """
 
 import asyncio
+import gc
 import importlib
 import re
+import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from gemcode.agent.errors import ExitCode, ModelError
-from gemcode.agent.messages import JsonObject, ModelRequest
+from gemcode.agent.messages import ModelRequest
 from gemcode.agent.model import ModelEvent, ModelReplied
 from gemcode.gemini import failures, wire
+from gemcode.gemini.body import BodyEncoder
 from gemcode.gemini.reply import StreamDecoder
 from gemcode.gemini.settings import GeminiSettings
 
@@ -21,12 +25,32 @@ if TYPE_CHECKING:
     from gemcode.gemini.transport import Session
 
 _Result = TypeVar("_Result")
+_loading = threading.Lock()  # who comes second waits, and not in the event loop
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def preload() -> None:
     """Import the SDK: a quarter of a second, best spent in a thread while the person types."""
-    importlib.import_module("gemcode.gemini.transport")
+    with _loading:
+        if "gemcode.gemini.transport" not in sys.modules:
+            _load()
+
+
+def _load() -> None:
+    """Without looking for garbage, since all of it stays; and with the trusted certificates read at the same time,
+    which takes a tenth of it and needs no lock of the interpreter."""
+    collecting = gc.isenabled()
+    gc.disable()
+    trust = importlib.import_module("gemcode.gemini.trust")
+    reading = threading.Thread(target=trust.read_early)
+    reading.start()
+    try:
+        importlib.import_module("gemcode.gemini.transport")
+    finally:
+        reading.join()
+        gc.freeze()
+        if collecting:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +69,7 @@ class GeminiModel:
     def __init__(self, settings: GeminiSettings) -> None:
         self._settings = settings
         self._session: Session | None = None
+        self._bodies = BodyEncoder()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One task does nothing but read, so that closing this generator ends the request at once.
@@ -98,14 +123,13 @@ class GeminiModel:
             for delta in decoder.feed(event):
                 emit(delta)
 
-        body = wire.encode_request(request)
-        await self._stream(request.model, body, receive)
+        await self._stream(request.model, self._bodies.encode(request), receive)
         while (token := decoder.next_hop()) is not None:
-            await self._stream(request.model, {**body, "continuationToken": token}, receive)
+            await self._stream(request.model, self._bodies.encode(request, token), receive)
         return decoder.finish()
 
-    async def _stream(self, model: str, body: JsonObject, receive: Callable[[object], None]) -> None:
-        await self._call(lambda session: session.stream(model, wire.dump_body(body), receive))
+    async def _stream(self, model: str, body: bytes, receive: Callable[[object], None]) -> None:
+        await self._call(lambda session: session.stream(model, body, receive))
 
     async def _call(self, operation: Callable[["Session"], Awaitable[_Result]]) -> _Result:
         try:

@@ -21,7 +21,7 @@ from google import genai
 from google.genai import types
 
 from gemcode.agent.errors import ExitCode, ModelError
-from gemcode.gemini import failures
+from gemcode.gemini import failures, trust
 from gemcode.gemini.settings import DEFAULT_BASE_URL, Broken, GeminiSettings, Received, Refused, Sent, Traffic
 from gemcode.gemini.sse import RESPONSE_LIMIT, EventReader
 
@@ -46,7 +46,7 @@ class RawClient(httpx2.AsyncClient):
 
     def __init__(self, settings: GeminiSettings) -> None:
         # No redirects: the key must never reach another origin. Proxies of the environment keep working.
-        super().__init__(follow_redirects=False, headers={"accept-encoding": "identity"})
+        super().__init__(verify=trust.context(), follow_redirects=False, headers={"accept-encoding": "identity"})
         self._timeouts = httpx2.Timeout(settings.read_timeout, connect=settings.connect_timeout).as_dict()
         self._settings = settings
 
@@ -148,6 +148,7 @@ class Session:
                 api_version=settings.api_version,
                 httpx_client=_no_sync_client(),
                 httpx_async_client=self._http,
+                async_client_args={"ssl": trust.context()},  # for web sockets, which are not used: else it reads anew
             ),
         )
 
