@@ -86,7 +86,7 @@ class History:
             calls = [part for part in step.model if isinstance(part, ToolCall)]
             results, orphans = _pair(calls, step.answers)
             parts = step.model
-            if len({call.id for call in calls}) < len(calls):
+            if len({call.id for call in calls} - {""}) < len(calls):
                 parts, results = _renumber(parts, results)
             if parts:
                 yield ModelMessage(tuple(parts))
@@ -114,7 +114,7 @@ def _pair(calls: Sequence[ToolCall], answers: Sequence[Answer]) -> tuple[list[To
 
 
 def _renumber(parts: Sequence[ModelPart], results: Sequence[ToolResult]) -> tuple[list[ModelPart], list[ToolResult]]:
-    """Two calls of one step with the same id can't be told apart upstream: ids by position instead."""
+    """Calls of one step with the same id, or with none, can't be told apart upstream: ids by position instead."""
     numbered: list[ModelPart] = []
     count = 0
     for part in parts:

@@ -7,12 +7,12 @@ import pytest
 
 from gemcode.agent.errors import UsageError
 from gemcode.gateway.access import check_host, check_token, is_loopback
-from gemcode.gateway.config import GatewayConfig, load_token, new_token, parse_model_map
+from gemcode.gateway.config import GatewayConfig, load_token, parse_model_map
 from gemcode.gateway.dialect import Failure, FailureKind
 from gemcode.gateway.welcome import welcome
 from gemcode.gemini.settings import GeminiSettings
 
-TOKEN = new_token()
+TOKEN = "gc_0123456789abcdef0123456789abcdef"
 AWS = "AWS4-HMAC-SHA256 Credential={}/20261118/us-east-1/bedrock/aws4_request, SignedHeaders=host, Signature=0"
 
 

@@ -1,4 +1,4 @@
-"""Every dialect, streamed and whole, against all that a model or a network can do: the right end, in the right order."""
+"""Every dialect, streamed and whole, against all that a model or a network can do: the right end, in order."""
 
 from collections.abc import Iterator
 from typing import Any
