@@ -242,6 +242,7 @@ class Place:
         """What holds for every run."""
         for stream in (result.stdout, result.stderr):
             assert "Traceback" not in stream, stream
+            assert "unexpected error" not in stream, stream
             assert KEY not in stream, "the key is shown"
         if not may_violate:
             assert [(each.http_code, each.message) for each in result.violations] == []
