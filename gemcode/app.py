@@ -19,7 +19,7 @@ from gemcode.agent.model import Model
 from gemcode.agent.policy import Mode
 from gemcode.agent.registry import Limits, ToolRegistry
 from gemcode.agent.session import Session, SessionStore
-from gemcode.agent.tool import Approver
+from gemcode.agent.tool import AnyTool, Approver
 from gemcode.audit import Audit
 from gemcode.config import Settings
 from gemcode.gemini import catalog
@@ -29,8 +29,8 @@ from gemcode.terminal.look import Look, choose_look, terminal_size
 from gemcode.terminal.safe import escape, write_stderr
 from gemcode.terminal.tty import is_terminal
 from gemcode.terminal.view import About
-from gemcode.tools import build_tools
 from gemcode.tools.workbench import Workbench
+from gemcode.workspace import osfs
 from gemcode.workspace.known import KnownVersions
 from gemcode.workspace.root import Root
 from gemcode.workspace.store import Store
@@ -97,7 +97,7 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
                 bounds.writes_per_minute,
             )
             audit = Audit(store.directory / "audit", session_id)
-            registry = ToolRegistry(build_tools(bench), audit, limits, strict=settings.strict_arguments)
+            registry = ToolRegistry(_late_tools(bench), audit, limits, strict=settings.strict_arguments)
             instructions, notices = _instructions(root)
             notices = (*settings.warnings, *store.notices, *notices)
             sessions = SessionStore(store.directory / "sessions", root.display, __version__)
@@ -115,6 +115,12 @@ def _closing(store: Store) -> Iterator[None]:
             write_stderr(f"! {escape(notice)}\n")
 
 
+def _late_tools(bench: Workbench) -> Iterator[AnyTool]:
+    from gemcode.tools import build_tools
+
+    yield from build_tools(bench)
+
+
 def _with_project_file(settings: Settings, root: Root) -> Settings:
     text = _read_text(root, config.PROJECT_FILE, internal=True)
     return settings if text is None else config.tightened(settings, text)
@@ -130,10 +136,11 @@ def _instructions(root: Root) -> tuple[str, tuple[str, ...]]:
 
 
 def _read_text(root: Root, name: str, *, internal: bool = False) -> str | None:
+    """The beginning of a file: as much as is looked at, and a byte more, so that too much is seen to be too much."""
     try:
         with root.open_file(name, internal=internal) as file:
-            return file.read(config.MOST_PROJECT_TEXT).decode("utf-8", "replace")
-    except ToolError:
+            return osfs.read_all(file.fd, config.MOST_PROJECT_TEXT + 1).decode("utf-8", "replace")
+    except (ToolError, OSError):
         return None
 
 
@@ -202,11 +209,12 @@ def persona(project: Project, model: str) -> Persona:
     )
 
 
-def preload() -> None:
+def preload(project: Project) -> None:
     """The slow imports, for a thread behind the prompt."""
     from gemcode.gemini import client
 
-    client.preload()
+    project.registry.load()
+    client.warm_up()
 
 
 def terminal_approver(options: Options, pause: Callable[[], None] = lambda: None) -> Approver:

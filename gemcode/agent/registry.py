@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import difflib
 import posixpath
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from gemcode.agent.caps import capped
 from gemcode.agent.errors import ToolError
@@ -21,12 +21,16 @@ from gemcode.agent.tool import (
     ApprovalRequest,
     Approved,
     Approver,
-    Arguments,
     AuditLog,
     Declined,
     Output,
     Preview,
 )
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+    from gemcode.agent.arguments import Arguments
 
 
 class StopTurn(Exception):
@@ -63,7 +67,7 @@ class Prepared:
 
     call: ToolCall
     tool: AnyTool
-    arguments: Arguments
+    arguments: "Arguments"
     subject: str
     preview: Preview | None
     decision: str
@@ -86,21 +90,32 @@ class ToolRegistry:
     def __init__(
         self, tools: Iterable[AnyTool], audit: AuditLog | None = None, limits: Limits = Limits(), *, strict: bool = True
     ) -> None:
-        self._tools: Mapping[str, AnyTool] = {tool.name: tool for tool in tools}
+        self._given = tools
+        self._loading = threading.Lock()
+        self._made: Mapping[str, AnyTool] | None = None
+        self._declared: tuple[ToolDeclaration, ...] = ()
         self._audit = audit
         self._limits = limits
         self._strict = strict
         self._calls = TokenBucket(limits.calls_per_minute)
         self._writes = TokenBucket(limits.writes_per_minute)
-        self._declared = tuple(tool.declaration() for tool in self._tools.values())
-        self._reading = tuple(item for item in self._declared if self.effect(item.name) is Effect.READ)
+
+    def load(self) -> Mapping[str, AnyTool]:
+        """The tools by name. They are made at the first use, or ahead of it in a thread: `tools` may be a generator."""
+        with self._loading:
+            if self._made is None:
+                self._made = {tool.name: tool for tool in self._given}
+                self._declared = tuple(tool.declaration() for tool in self._made.values())
+            return self._made
 
     def declarations(self, mode: Mode) -> tuple[ToolDeclaration, ...]:
         """What the model is told. In read-only mode the write tools are left out."""
-        return self._reading if mode is Mode.NONE else self._declared
+        tools = self.load()
+        reads_only = mode is Mode.NONE
+        return tuple(one for one in self._declared if not reads_only or tools[one.name].effect is Effect.READ)
 
     def effect(self, name: str) -> Effect:
-        tool = self._tools.get(name)
+        tool = self.load().get(name)
         return tool.effect if tool else Effect.READ
 
     async def prepare(self, call: ToolCall, turn: TurnState) -> Prepared | Refused:
@@ -176,8 +191,8 @@ class ToolRegistry:
             raise
         return _collect(prepared, work, turn)
 
-    def _validate(self, call: ToolCall, turn: TurnState) -> tuple[AnyTool, Arguments, tuple[str, ...]]:
-        tool = self._tools.get(call.name)
+    def _validate(self, call: ToolCall, turn: TurnState) -> tuple[AnyTool, "Arguments", tuple[str, ...]]:
+        tool = self.load().get(call.name)
         if tool is None:
             declared = [declaration.name for declaration in self.declarations(turn.mode)]
             close = difflib.get_close_matches(call.name, declared, n=3)
@@ -186,6 +201,8 @@ class ToolRegistry:
         if not self._strict and (unknown := sorted(set(args) - set(tool.arguments.model_fields))):
             args = {name: value for name, value in args.items() if name not in unknown}
             notes = (f"unknown arguments ignored: {', '.join(unknown)}",)
+        from pydantic import ValidationError  # here, since the first prompt does not wait for it
+
         try:
             return tool, tool.arguments.model_validate(args), notes
         except ValidationError as error:
@@ -226,7 +243,7 @@ class ToolRegistry:
 
     def _refuse(self, call: ToolCall, subject: str, error: ToolError, decision: str, turn: TurnState) -> Refused:
         result = _failure(call, error)
-        tool = self._tools.get(call.name)
+        tool = self.load().get(call.name)
         if tool and tool.effect is Effect.WRITE:
             turn.refused[subject] = error.message
         if self._audit:
@@ -285,7 +302,7 @@ def _io_error(error: OSError) -> ToolError:
     return ToolError("io_error", f"The file system said: {error.strerror or error}.", errno=error.errno)
 
 
-def _invalid_arguments(tool: AnyTool, error: ValidationError) -> ToolError:
+def _invalid_arguments(tool: AnyTool, error: "ValidationError") -> ToolError:
     problems = [
         {"argument": ".".join(str(step) for step in item["loc"]) or "(all)", "problem": item["msg"]}
         for item in error.errors(include_url=False, include_input=False)

@@ -2,26 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, Protocol, TypeAlias, TypeVar
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import ToolCall, ToolDeclaration, ToolResult
 from gemcode.agent.policy import Effect, Sensitivity
 
-
-def _integral(value: object) -> object:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-WholeNumber = Annotated[int, BeforeValidator(_integral)]  # models write 3.0 for 3
-
-
-class Arguments(BaseModel):
-    """Base of every tool's arguments: what the model sends is untrusted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+if TYPE_CHECKING:
+    from gemcode.agent.arguments import Arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +47,7 @@ class Output:
     changed: FileChanged | None = None
 
 
-A = TypeVar("A", bound=Arguments)
+A = TypeVar("A", bound="Arguments")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from gemcode.gemini import catalog
 from gemcode.terminal.safe import escape
 from gemcode.terminal.session import SavedSession, Services
 from gemcode.terminal.view import About
-from gemcode.tools import mentions
 from gemcode.workspace.diff import unified
 from gemcode.workspace.journal import WriteRecord
 from gemcode.workspace.listing import walk_files
@@ -59,6 +58,8 @@ class Desk:
         return app.about(settings, self._session.id, self._project.notices)
 
     def to_message(self, text: str) -> UserMessage:
+        from gemcode.tools import mentions  # with the tools, behind the first prompt
+
         return mentions.expand(text, self._project.bench)
 
     def files(self) -> Sequence[str]:

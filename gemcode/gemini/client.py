@@ -53,6 +53,14 @@ def _load() -> None:
             gc.enable()
 
 
+def warm_up() -> None:
+    """Preload, and make the first request as fast as the later ones."""
+    preload()
+    from gemcode.gemini.transport import rehearse
+
+    rehearse()
+
+
 @dataclass(frozen=True, slots=True)
 class AvailableModel:
     """A model that the key can use."""

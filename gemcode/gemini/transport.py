@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import httpx2
 import pydantic
 from google import genai
@@ -44,9 +45,14 @@ _current: ContextVar[Exchange] = ContextVar("exchange")
 class RawClient(httpx2.AsyncClient):
     """Sends our bytes in place of the SDK's, reads the events before the SDK can drop any of it."""
 
-    def __init__(self, settings: GeminiSettings) -> None:
+    def __init__(self, settings: GeminiSettings, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         # No redirects: the key must never reach another origin. Proxies of the environment keep working.
-        super().__init__(verify=trust.context(), follow_redirects=False, headers={"accept-encoding": "identity"})
+        super().__init__(
+            verify=trust.context(),
+            transport=transport,
+            follow_redirects=False,
+            headers={"accept-encoding": "identity"},
+        )
         self._timeouts = httpx2.Timeout(settings.read_timeout, connect=settings.connect_timeout).as_dict()
         self._settings = settings
 
@@ -132,14 +138,14 @@ def _json_or_none(body: bytes) -> object:
 class Session:
     """The SDK's client, bound to the event loop that made it."""
 
-    def __init__(self, settings: GeminiSettings) -> None:
+    def __init__(self, settings: GeminiSettings, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         logging.getLogger("google_genai").addHandler(logging.NullHandler())  # else its warnings land on stderr
         self.loop = asyncio.get_running_loop()
         base_url = settings.base_url or DEFAULT_BASE_URL
         with _network_failures():
             httpx2.URL(base_url)  # the SDK would fail on it in its own way
         self._settings = settings
-        self._http = RawClient(settings)
+        self._http = RawClient(settings, transport)
         self._client = genai.Client(
             api_key=settings.api_key,
             vertexai=False,  # whatever the environment says
@@ -184,6 +190,18 @@ class Session:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def rehearse() -> None:
+    """One request to nowhere: at its first one the SDK builds validators and loads more, which takes 50 ms."""
+    anyio.run(_rehearse)
+
+
+async def _rehearse() -> None:
+    nowhere = httpx2.MockTransport(lambda _: httpx2.Response(200, content=_HEARTBEAT))
+    session = Session(GeminiSettings("rehearsal"), nowhere)
+    await session.stream("rehearsal", b"{}", lambda _: None)
+    await session.aclose()
 
 
 def _no_sync_client() -> httpx2.Client:

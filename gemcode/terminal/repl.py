@@ -110,8 +110,8 @@ class Repl:
 
     def _warm_up(self) -> None:
         with contextlib.suppress(ImportError):  # whoever needs it says so better
-            self._front.warm_up()
             self.session.warm_up()
+            self._front.warm_up()
 
     async def _next_prompt(self) -> str:
         try:

@@ -2,9 +2,10 @@
 
 from pydantic import Field
 
+from gemcode.agent.arguments import Arguments
 from gemcode.agent.errors import ToolError
 from gemcode.agent.policy import Effect
-from gemcode.agent.tool import Arguments, FileChange, Output, Preview, Tool
+from gemcode.agent.tool import FileChange, Output, Preview, Tool
 from gemcode.tools import writing
 from gemcode.tools.workbench import Workbench, tidy
 from gemcode.workspace.edit import Edit, apply_edits

@@ -2,8 +2,9 @@
 
 from pydantic import Field
 
+from gemcode.agent.arguments import Arguments
 from gemcode.agent.policy import Effect
-from gemcode.agent.tool import Arguments, Output, Preview, Tool
+from gemcode.agent.tool import Output, Preview, Tool
 from gemcode.tools.workbench import Workbench
 from gemcode.workspace import listing
 

@@ -2,9 +2,10 @@
 
 from pydantic import Field
 
+from gemcode.agent.arguments import Arguments, WholeNumber
 from gemcode.agent.errors import ToolError
 from gemcode.agent.policy import Effect, Sensitivity
-from gemcode.agent.tool import Arguments, Output, Preview, SecretRead, Tool, WholeNumber
+from gemcode.agent.tool import Output, Preview, SecretRead, Tool
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names
 from gemcode.workspace.objects import hash_of

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import re2
 from pydantic import Field
 
+from gemcode.agent.arguments import Arguments, WholeNumber
 from gemcode.agent.errors import ToolError
 from gemcode.agent.policy import Effect, Sensitivity
-from gemcode.agent.tool import Arguments, Output, Preview, Tool, WholeNumber
+from gemcode.agent.tool import Output, Preview, Tool
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names, osfs
 from gemcode.workspace.listing import WalkReport, walk_files

@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from gemcode.agent.arguments import Arguments
 from gemcode.agent.policy import Effect
-from gemcode.agent.tool import Arguments, FileChange, Output, Preview, Tool
+from gemcode.agent.tool import FileChange, Output, Preview, Tool
 from gemcode.tools import writing
 from gemcode.tools.workbench import Workbench, tidy
 from gemcode.workspace.edit import new_content

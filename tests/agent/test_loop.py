@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemcode.agent.arguments import Arguments
 from gemcode.agent.errors import ExitCode, ModelError, ToolError
 from gemcode.agent.events import (
     Event,
@@ -37,7 +38,6 @@ from gemcode.agent.tool import (
     Answer,
     ApprovalRequest,
     Approved,
-    Arguments,
     Declined,
     FileChange,
     Output,

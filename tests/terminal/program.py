@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from gemcode.agent.arguments import Arguments
 from gemcode.agent.errors import ModelError, UsageError
 from gemcode.agent.events import FileChanged
 from gemcode.agent.loop import Agent, Persona
@@ -15,7 +16,7 @@ from gemcode.agent.messages import ModelRequest, ToolMessage, UserMessage
 from gemcode.agent.model import Retrying, TextDelta
 from gemcode.agent.policy import Effect, Mode, Sensitivity
 from gemcode.agent.registry import ToolRegistry
-from gemcode.agent.tool import Arguments, FileChange, Output, Preview, SecretRead, Tool, decline_unasked
+from gemcode.agent.tool import FileChange, Output, Preview, SecretRead, Tool, decline_unasked
 from gemcode.terminal.headless import OutputFormat, open_reporter, run_once
 from gemcode.terminal.look import choose_look, terminal_size
 from gemcode.terminal.repl import Repl, open_approval, open_front

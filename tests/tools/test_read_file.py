@@ -94,7 +94,7 @@ def test_a_link_that_becomes_a_secret_after_the_question_is_refused(tools: ToolB
     tools.put("plain.txt", "nothing\n")
     link = tools.project / "notes.txt"
     os.symlink("plain.txt", link)
-    tool = tools.registry._tools["read_file"]
+    tool = tools.registry.load()["read_file"]
     original = tool.preview
 
     def swap_after(arguments: object) -> object:
