@@ -6,10 +6,10 @@ Nothing here opens the project; its file comes in as text.
 import ipaddress
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import platformdirs
@@ -21,6 +21,7 @@ from gemcode.agent.redaction import KEY_VARIABLES
 
 DEFAULT_MODEL = "gemini-3.8-flash"
 PROJECT_FILE = ".gemcode.toml"
+_MOST_NAMED = 5  # names of refused settings in one warning
 MOST_PROJECT_TEXT = 64 * 1024  # bytes of a project's own settings or instructions that are looked at
 
 
@@ -39,6 +40,9 @@ class Secret:
         return f"…{self._value[-4:]}" if len(self._value) >= 12 else "…"
 
     __repr__ = __str__
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key is neither copied nor stored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +117,15 @@ def load(project: Path, environment: Mapping[str, str], flags: Mapping[str, Any]
 
 def _with_user_file(settings: Settings, path: Path) -> Settings:
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            text = file.read().decode("utf-8")
     except FileNotFoundError:
         return settings
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} can't be read: {error}.", "Correct the file, or move it away.") from None
+    if status.st_mode & 0o002 or status.st_uid not in (os.geteuid(), 0):
+        raise UsageError(f"{path} can be changed by others, so it is not used.", f"Run: chmod go-w {path}")
     values = _parse(text, str(path))
     limits = values.pop("limits", {})
     changes: dict[str, Any] = {}
@@ -134,8 +142,9 @@ def _with_user_file(settings: Settings, path: Path) -> Settings:
         except UsageError as error:
             raise UsageError(f"{path}: {error.message}", error.hint) from None
     if "api_key" in changes:
-        _check_private(path)
-        changes |= {"key": Secret(changes.pop("api_key").strip()), "key_source": str(path)}
+        if status.st_mode & 0o077 or status.st_uid != os.geteuid():
+            raise UsageError(f"{path} holds a key, but others can read it.", f"Run: chmod 600 {path}")
+        changes |= _key(changes.pop("api_key"), str(path))
     if "base_url" in changes:
         changes["base_url_source"] = str(path)
     return replace(settings, bounds=_bounded(settings.bounds, limits, str(path)), **changes)
@@ -145,7 +154,7 @@ def _with_environment(settings: Settings, environment: Mapping[str, str]) -> Set
     changes: dict[str, Any] = {}
     for variable in KEY_VARIABLES:
         if value := environment.get(variable, "").strip():
-            changes |= {"key": Secret(value), "key_source": variable}
+            changes |= _key(value, variable)
             break
     if model := environment.get("GEMCODE_MODEL"):
         changes["model"] = model
@@ -154,24 +163,50 @@ def _with_environment(settings: Settings, environment: Mapping[str, str]) -> Set
     return replace(settings, **changes)
 
 
+def _key(text: str, source: str) -> dict[str, Any]:
+    key = text.strip()
+    if not key.isascii() or not key.isprintable() or " " in key:  # a header can't carry it, and would say so with it
+        raise UsageError(f"The API key from {source} holds characters that no key has.", "Copy it again.")
+    return {"key": Secret(key), "key_source": source} if key else {}
+
+
 def tightened(settings: Settings, text: str) -> Settings:
     """The settings with the project's own file, which may lower limits and nothing else. The rest is named in a
     warning and ignored: a repository does not configure the safety or the bill of the person who opens it."""
     try:
+        if len(text.encode("utf-8", "replace")) > MOST_PROJECT_TEXT:
+            raise UsageError(f"{PROJECT_FILE} is larger than {MOST_PROJECT_TEXT // 1024} KiB.")
         values = _parse(text, PROJECT_FILE)
     except UsageError as error:
         return replace(settings, warnings=(*settings.warnings, f"{error.message} It is ignored."))
-    warnings, bounds = list(settings.warnings), settings.bounds
-    limits = values.pop("limits", {})
-    warnings += [f"{PROJECT_FILE} sets {name!r}: a project can't decide that. It is ignored." for name in values]
-    for name, value in limits.items() if isinstance(limits, dict) else ():
-        current = getattr(bounds, name, None) if name in _LIMITS else None
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if current is not None and number and 0 < value <= current:
+    bounds, refused = settings.bounds, list[str]()
+    limits = values.pop("limits") if isinstance(values.get("limits"), dict) else {}
+    for name, value in limits.items():
+        current = getattr(bounds, name) if name in _LIMITS else 0
+        if _is_number(value, current) and 0 < value <= current:
             bounds = replace(bounds, **{name: type(current)(value)})
         else:
-            warnings.append(f"{PROJECT_FILE} sets limit {name!r}: a project may only lower known limits. Ignored.")
+            refused.append(name)
+    warnings = list(settings.warnings)
+    if values:
+        warnings.append(f"{PROJECT_FILE} sets {_named(values)}: a project can't decide that. It is ignored.")
+    if refused:
+        warnings.append(
+            f"{PROJECT_FILE} sets [limits] {_named(refused)}: a project may only lower them. It is ignored."
+        )
     return replace(settings, bounds=bounds, warnings=tuple(warnings))
+
+
+def _named(names: Iterable[str]) -> str:
+    """The names, a few of them: the project chose them, and may have chosen many."""
+    first, *more = [repr(name[:60]) for name in names]
+    shown = ", ".join([first, *more[: _MOST_NAMED - 1]])
+    return f"{shown} and {len(more) + 1 - _MOST_NAMED} more" if len(more) >= _MOST_NAMED else shown
+
+
+def _is_number(value: object, like: float) -> bool:
+    """Whether a limit is a number, and a whole one where it must be."""
+    return not isinstance(value, bool) and isinstance(value, int if isinstance(like, int) else int | float)
 
 
 def check_base_url(url: str, source: str) -> None:
@@ -179,15 +214,17 @@ def check_base_url(url: str, source: str) -> None:
     if not url:
         return
     hint = "Use https://…, or http:// on this machine (127.0.0.1, localhost)."
+    if "@" in url.partition("//")[2].partition("/")[0]:
+        raise UsageError(f"The endpoint (from {source}) holds a user name or a password.", "Take it out of the URL.")
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
         _ = parts.port
     except ValueError:
         raise UsageError(f"The endpoint {url!r} (from {source}) is not a URL.", hint) from None
-    if parts.username or parts.password:
-        raise UsageError(f"The endpoint (from {source}) holds a user name or a password.", "Take it out of the URL.")
     loopback = host == "localhost" or _is_loopback_address(host)
+    if not url.isprintable() or " " in url or "\\" in url or parts.query or parts.fragment:
+        raise UsageError(f"The endpoint {url!r} (from {source}) has more to it than an address.", hint)
     if not host or not (parts.scheme == "https" or (parts.scheme == "http" and loopback)):
         raise UsageError(f"The endpoint {url!r} (from {source}) is neither https nor on this machine.", hint)
 
@@ -218,7 +255,7 @@ def require_key(settings: Settings) -> Secret:
 def _parse(text: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # not only TOMLDecodeError: a number may have too many digits
         raise UsageError(f"{source} is not valid TOML: {error}.", "Correct the file, or move it away.") from None
 
 
@@ -233,15 +270,10 @@ def _bounded(bounds: Bounds, limits: object, source: str) -> Bounds:
     for name, value in limits.items():
         if name not in _LIMITS:
             raise UsageError(f"{source}: unknown limit {name!r}.", f"Known ones: {', '.join(sorted(_LIMITS))}.")
-        _check_type(source, name, value, (int, float))
         most = getattr(MAXIMA, name)
+        if not _is_number(value, most):
+            raise UsageError(f"{source}: {name!r} has the wrong type.", "See docs/configuration.md.")
         if not 0 < value <= most:
             raise UsageError(f"{source}: {name} must be above 0 and at most {most}.", "Correct the file.")
         bounds = replace(bounds, **{name: type(most)(value)})
     return bounds
-
-
-def _check_private(path: Path) -> None:
-    status = path.stat()
-    if status.st_mode & 0o077 or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
-        raise UsageError(f"{path} holds a key, but others can read it.", f"Run: chmod 600 {path}")
