@@ -34,9 +34,14 @@ def write(root: Root, store: Store, proposal: Proposal, *, turn: str, reason: st
             parent = root.open_parent(proposal.path)
             stack.callback(_close, parent)
             if (parent.identity, parent.missing) != (before.parent, before.missing):
-                raise _stale(before, "its directory was changed")
+                raise _stale(before, "is in another directory now")
             stack.enter_context(store.write_lock(parent.identity, parent.leaf))
             return _Write(root, store, proposal, turn, reason).run(parent)
+        except ToolError as error:
+            if error.kind != "stale":
+                raise
+            kept = _keep(store, proposal, turn)
+            raise ToolError("stale", error.message, **error.details, kept=kept) from error
         except OSError as error:
             raise tool_error(error, proposal.path) from error
 
@@ -83,13 +88,15 @@ class _Write:
         file = parent.open_leaf()
         if file is None:
             if self.before.exists:
-                raise _stale(self.before, "it was removed")
+                raise _stale(self.before, "was removed")
             return None
         try:
             if not self.before.exists:
-                raise _stale(self.before, "it was created by another program")
-            if hash_of(file.read(self.store.limits.file_bytes)) != self.before.hash:
-                raise _stale(self.before, "it was changed")
+                raise _stale(self.before, "was created by another program")
+            found = file.read(self.store.limits.file_bytes)
+            if hash_of(found) != self.before.hash:
+                more = found.count(b"\n") - (self.before.data or b"").count(b"\n")
+                raise _stale(self.before, "changed on disk", time=round(file.stat.st_mtime), lines=more)
         except BaseException:
             _close(file)
             raise
@@ -139,9 +146,9 @@ class _Write:
             else:
                 swap.exchange((old.stat.st_dev, old.stat.st_ino))
         except FileExistsError as error:
-            raise _stale(self.before, "another program saved it") from error
+            raise _stale(self.before, "was saved by another program") from error
         except FileNotFoundError as error:
-            raise _stale(self.before, "it was removed") from error
+            raise _stale(self.before, "was removed") from error
         except OSError:
             try:
                 at_path, at_temporary = identity_at(swap.fd, swap.leaf), identity_at(swap.fd, self.temporary)
@@ -194,7 +201,7 @@ class _Write:
         ours_stayed = True
         with contextlib.suppress(OSError):
             ours_stayed = self.new is not None and identity_at(swap.fd, swap.leaf) == swap.ours
-        kept = self._keep_proposal()
+        kept = _keep(self.store, self.proposal, self.turn)
         self._seal(swap, "written" if ours_stayed else "not_written")
         notices = self.store.displaced.recheck()
         self.store.notices += notices
@@ -207,16 +214,6 @@ class _Write:
         hint = f"; the proposal is kept: gemcode restore {kept}" if kept else ""
         details = {"kept": kept, "written": ours_stayed, "notices": notices}
         raise ToolError("conflict", f"{self.path}: {what}{hint}.", **details)
-
-    def _keep_proposal(self) -> str:
-        if self.proposal.after is None:
-            return ""
-        try:
-            return self.store.area.keep(
-                self.path, self.proposal.after, "proposed, but not written: conflict", self.turn
-            )
-        except (OSError, ToolError):
-            return ""
 
     def _seal(self, swap: Swap, status: Status) -> Status:
         """Take what was displaced out of the project, make it all durable, and end the journal's record."""
@@ -244,8 +241,19 @@ class _Write:
         return WriteResult(said, self.proposal.action, self.id, self.new, tuple(self.notes))
 
 
-def _stale(before: Snapshot, what: str) -> ToolError:
-    return ToolError("stale", f"{before.path}: {what} since it was shown, so nothing was written; read it again.")
+def _keep(store: Store, proposal: Proposal, turn: str) -> str:
+    """Set the proposal aside; the id that brings it back, "" where it can't be kept."""
+    if proposal.after is None:
+        return ""
+    try:
+        return store.area.keep(proposal.path, proposal.after, "proposed, but not written: conflict", turn)
+    except (OSError, ToolError):
+        return ""
+
+
+def _stale(before: Snapshot, what: str, **details: object) -> ToolError:
+    message = f"{before.path} {what} since it was shown, so nothing was written; read it again."
+    return ToolError("stale", message, what=what, **details)
 
 
 def _close(closing: OpenFile | Parent) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gemcode.agent.errors import ToolError
-from gemcode.workspace import osfs, writer
+from gemcode.workspace import osfs, undo, writer
 from gemcode.workspace.store import Limits
 from tests.workspace.ground import SMALL, Ground, Session, before_call, in_child
 
@@ -233,13 +233,38 @@ def test_a_change_between_the_reading_and_the_writing_is_stale(ground: Ground) -
     place = ground.put("a", b"old")
     with ground.session() as session:
         proposal = session.propose("a", b"new")
-        save(place, b"mine")()
-        assert refused(lambda: session.carry_out(proposal)).kind == "stale"
-        assert ground.read("a") == b"mine"
+        save(place, b"mine\nand more\n")()
+        error = refused(lambda: session.carry_out(proposal))
+        assert (error.kind, error.details["what"], error.details["lines"]) == ("stale", "changed on disk", 2)
+        assert ground.read("a") == b"mine\nand more\n"
         place.unlink()
-        assert refused(lambda: session.carry_out(proposal)).kind == "stale"
+        removed = refused(lambda: session.carry_out(proposal))
+        assert (removed.kind, removed.details["what"]) == ("stale", "was removed")
         assert not place.exists()
         assert not session.records()
+
+
+def test_a_proposal_that_came_too_late_is_kept_and_can_be_restored(ground: Ground) -> None:
+    place = ground.put("a", b"old")
+    with ground.session() as session:
+        proposal = session.propose("a", b"new")
+        save(place, b"mine")()
+        kept = str(refused(lambda: session.carry_out(proposal)).details["kept"])
+        assert session.kept() == {kept: b"new"}
+        assert ground.read("a") == b"mine"
+        session.restore(kept)
+        assert ground.read("a") == b"new"
+        session.undo()
+        assert ground.read("a") == b"mine"
+
+
+def test_a_deletion_that_came_too_late_keeps_nothing(ground: Ground) -> None:
+    with ground.session() as session:
+        created = session.write("a", b"new")
+        (proposal,) = undo.undo(session.root, session.store, created.id).proposals
+        (ground.project / "a").write_bytes(b"mine")
+        assert refused(lambda: session.carry_out(proposal)).details["kept"] == ""
+        assert (ground.read("a"), session.kept()) == (b"mine", {})
 
 
 @pytest.mark.parametrize("saver", [save, save_in_place])
