@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gemcode.workspace.wildmatch import compile_set, literal_length, translate
+from gemcode.workspace.wildmatch import compile_set, encode_name, literal_length, translate
 
 MAX_BYTES = 64 << 10
 MAX_PATTERNS = 2000
@@ -59,7 +59,7 @@ class IgnoreStack:
         return bool(self.own or self.git)
 
     def ignores(self, path: str, is_directory: bool) -> bool:
-        encoded = os.fsencode(path)
+        encoded = encode_name(path)
         for files in (self.own, self.git):
             for file in files:
                 verdict = file.verdict(encoded, is_directory)

@@ -87,7 +87,7 @@ def list_files(
     links: set[str] = set()
     last = ""
     for base, found in _walk(root, path, limits, _from_cursor(cursor), report):
-        if matches is not None and not (matches(found.path) or matches(found.path[base:])):
+        if matches is not None and not (matches(found.path) or (base and matches(found.path[base:]))):
             continue
         if len(files) == limits.entries:
             report.cut, report.resume = True, last
@@ -208,9 +208,10 @@ def _scan(fd: int, prefix: str, ignore: IgnoreStack, limits: ListingLimits, repo
                 break
             kinds[entry.name] = _kind(entry)
     ignore = _read_ignore_files(fd, prefix, ignore, kinds, report)
+    ignores = ignore.ignores if ignore else None
     waiting = []
     for name, kind in kinds.items():
-        if kind and not (ignore and ignore.ignores(prefix + name, kind == "d")) and not names.is_never(name):
+        if kind and not (ignores and ignores(prefix + name, kind == "d")) and not names.is_never(name):
             waiting.append(_Entry(name + "/" if kind == "d" else name, name, kind))
     waiting.sort(reverse=True)
     return _Level(fd, prefix, ignore, waiting)
