@@ -94,7 +94,7 @@ def test_no_program_that_is_started_gets_the_key(tmp_path: Path, monkeypatch: py
         monkeypatch.setenv(variable, KEY)
     monkeypatch.setenv("GEMCODE_TEST_OTHER", "kept")
     output = tmp_path / "environment"
-    assert asyncio.run(programs.run_shell(f"env > {output}", {"SHELL": "/bin/sh"})) == 0
+    assert asyncio.run(programs.run_shell(f"env > {output}", {"SHELL": "/bin/sh"})) == (0, "")
     assert KEY not in output.read_text() and "GEMCODE_TEST_OTHER=kept" in output.read_text()
     editor = tmp_path / "editor"
     editor.write_text(f'#!/bin/sh\nenv > {output}.2\necho changed > "$1"\n')

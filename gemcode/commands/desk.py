@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gemcode import app
@@ -40,8 +40,10 @@ class Desk:
             models=lambda: [(model.name, model.note) for model in catalog.MODELS],
             use_model=self._use_model,
             tools=self._tools,
+            tool_stats=self._tool_stats,
             diff=self._diff,
             undo=lambda argument: journal.undo_now(self._project, argument),
+            restore=lambda write: journal.restore_now(self._project, write, self._agent.approve),
             history=lambda argument: journal.history_text(self._project.bench, argument).rstrip("\n"),
             limit_cost=self._limit_cost,
             context=self._context,
@@ -57,10 +59,10 @@ class Desk:
         settings = replace(self._project.settings, model=self._agent.persona.model)
         return app.about(settings, self._session.id, self._project.notices)
 
-    def to_message(self, text: str) -> UserMessage:
+    def to_message(self, text: str, told: Callable[[str], None]) -> UserMessage:
         from gemcode.tools import mentions  # with the tools, behind the first prompt
 
-        return mentions.expand(text, self._project.bench)
+        return mentions.expand(text, self._project.bench, told)
 
     def files(self) -> Sequence[str]:
         """The project's files, for completion; ignored ones are left out."""
@@ -82,6 +84,12 @@ class Desk:
     def _tools(self) -> Sequence[tuple[str, str]]:
         declared = self._project.registry.declarations(self._agent.mode)
         return [(declaration.name, declaration.description) for declaration in declared]
+
+    def _tool_stats(self) -> str:
+        from gemcode.stats import TOOL_HEADINGS, aligned, tool_rows  # seldom asked for
+
+        rows = tool_rows(self._agent.counters.rows())
+        return aligned(TOOL_HEADINGS, rows).rstrip("\n") if rows else "No tool was called in this conversation yet."
 
     def _limit_cost(self, limit: float) -> str:
         self._agent.limits = replace(self._agent.limits, cost_usd=limit)
@@ -130,7 +138,8 @@ class Desk:
             if mine and record.happened and argument in ("", "turn", record.path):
                 first.setdefault(record.path, record)
         texts = [_since(self._project, record) for record in first.values()]
-        return "\n".join(text for text in texts if text) or "Nothing is different from the start of this session."
+        since = "the last turn" if argument == "turn" else "this session"
+        return "\n".join(text for text in texts if text) or f"Nothing is different from the start of {since}."
 
     def _save(self, argument: str) -> str:
         """Write the conversation to a new file: JSON if its name says so, Markdown otherwise."""

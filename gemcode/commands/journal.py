@@ -10,7 +10,7 @@ from gemcode import app
 from gemcode.agent.errors import ExitCode, GemcodeError, ToolError, UsageError
 from gemcode.agent.messages import JsonObject, ToolCall, ToolResult
 from gemcode.agent.policy import Effect
-from gemcode.agent.tool import ApprovalRequest, Approved, FileChange
+from gemcode.agent.tool import ApprovalRequest, Approved, Approver, FileChange
 from gemcode.terminal.safe import escape, write_stderr, write_stdout
 from gemcode.terminal.tty import input_descriptor, is_terminal
 from gemcode.tools.workbench import Workbench, sensitivity
@@ -56,6 +56,16 @@ def undo_now(project: app.Project, argument: str) -> str:
     return "\n".join([*done, "Undo this: /undo"]) if done else "Nothing to undo: the files already are as they were."
 
 
+async def restore_now(project: app.Project, write: str, approve: Approver) -> str:
+    """`/restore ID`: the change is shown and asked about, since it may take later work back."""
+    try:
+        proposal = journal.restore(project.root, project.store, write)
+    except ToolError as error:
+        raise UsageError(error.message, "See the ids with: /history") from None
+    confirmed = await _confirm(approve, proposal, f"restore of {write}")
+    return _write(project, confirmed, f"restore of {write}") if confirmed else "Nothing was written."
+
+
 def history_text(bench: Workbench, path: str = "", *, diff: bool = False) -> str:
     """The writes, oldest first, so that the newest stands where the eye is."""
     records = list(reversed(bench.store.history(path or None)))
@@ -91,7 +101,7 @@ def _carry_out(
         raise UsageError("Without a terminal this needs --yes.", "Look first with: gemcode history --diff")
     code = ExitCode.OK
     for proposal in proposals:
-        confirmed = proposal if yes else asyncio.run(_confirm(options, proposal, reason))
+        confirmed = proposal if yes else asyncio.run(_confirm(app.terminal_approver(options), proposal, reason))
         if confirmed is None:
             write_stderr(f"✗ {escape(proposal.path, single_line=True)}: declined. Nothing was written.\n")
             code = ExitCode.WRITE_REFUSED
@@ -104,9 +114,9 @@ def _carry_out(
     return code
 
 
-async def _confirm(options: app.Options, proposal: Proposal, reason: str) -> Proposal | None:
+async def _confirm(approve: Approver, proposal: Proposal, reason: str) -> Proposal | None:
     call = ToolCall("undo", reason, {"path": proposal.path})
-    answer = await app.terminal_approver(options)(ApprovalRequest(call, as_change(proposal)))
+    answer = await approve(ApprovalRequest(call, as_change(proposal)))
     if isinstance(answer, Approved) and isinstance(answer.preview, FileChange):
         return replace(proposal, after=answer.preview.after)
     return None

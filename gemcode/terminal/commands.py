@@ -3,6 +3,8 @@
 import asyncio
 import difflib
 import functools
+import re
+import textwrap
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -72,7 +74,8 @@ async def _help(desk: Desk, argument: str) -> str:
 
 
 _KEYS = (
-    "@path      adds a file to the prompt; !command runs your own shell command",
+    "@path      adds a file to the prompt",
+    "!command   runs your own shell command; @! in the next prompt adds its output",
     "Enter sends; Alt-Enter, Ctrl-J or a \\ at the end of the line starts a new line",
     "Ctrl-C cancels a turn or clears the line (Ctrl-Y brings it back); twice leaves",
     "Shift-Tab switches between ask and edits; Ctrl-R searches; Ctrl-X Ctrl-E edits",
@@ -111,6 +114,8 @@ async def _approve(desk: Desk, argument: str) -> str:
 
 
 async def _tools(desk: Desk, argument: str) -> str:
+    if argument == "stats":
+        return await asyncio.to_thread(desk.session.services.tool_stats)
     rows = await asyncio.to_thread(desk.session.services.tools)
     return "\n".join(f"{name:<14} {about.splitlines()[0] if about else ''}" for name, about in rows)
 
@@ -160,14 +165,27 @@ def _rows(saved: Sequence[SavedSession]) -> str:
     return "\n".join(rows)
 
 
+_code_block = re.compile(r"^ *(`{3,}|~{3,})[^`\n]*\n(.*?)(?:^ *\1[`~]* *$|\Z)", re.MULTILINE | re.DOTALL)
+
+
 async def _copy(desk: Desk, argument: str) -> str:
-    if not desk.ledger.answer:
+    """The last answer, or its nth code block."""
+    text, what = desk.ledger.answer, "The last answer"
+    if not text:
         raise UsageError("There is no answer to copy yet.")
-    program = await programs.copy(desk.ledger.answer, desk.session.environ)
+    if argument:
+        blocks = [found[2] for found in _code_block.finditer(text)]
+        if not argument.isdecimal() or not 1 <= int(argument) <= len(blocks):
+            raise UsageError(
+                f"The last answer has {plural(len(blocks), 'code block')}.", "E.g. /copy 1, or /copy alone"
+            )
+        text, what = textwrap.dedent(blocks[int(argument) - 1]), f"Code block {int(argument)}"
+    remote = bool(desk.session.environ.get("SSH_CONNECTION"))  # then only the terminal knows the person's clipboard
+    program = "" if remote else await programs.copy(text, desk.session.environ)
     if program:
-        return f"The last answer is on the clipboard ({program})."
-    if desk.copy_through_terminal(desk.ledger.answer):
-        return "The last answer was sent to your terminal's clipboard (OSC 52)."
+        return f"{what} is on the clipboard ({program})."
+    if desk.copy_through_terminal(text):
+        return f"{what} was sent to your terminal's clipboard (OSC 52)."
     raise UsageError("No clipboard program was found.", "Install wl-copy, xclip or xsel, or use /save FILE.")
 
 
@@ -182,6 +200,12 @@ async def _diff(desk: Desk, argument: str) -> str:
 
 async def _undo(desk: Desk, argument: str) -> str:
     return await asyncio.to_thread(desk.session.services.undo, argument)
+
+
+async def _restore(desk: Desk, argument: str) -> str:
+    if not argument:
+        raise UsageError("Which version?", "Name its id: /history lists them.")
+    return await desk.session.services.restore(argument)
 
 
 async def _history(desk: Desk, argument: str) -> str:
@@ -206,17 +230,18 @@ COMMANDS = {
         Command("/help", "this list, or one command with an example", "/help model", _help),
         Command("/model", "show the models, or switch to one", "/model gemini-3.8-pro", _model),
         Command("/approve", "what passes without a question: ask, edits, all, none", "/approve edits", _approve),
-        Command("/tools", "the tools the model may call", "/tools", _tools),
-        Command("/diff", "what this session has changed on disk", "/diff src/cart.py", _diff),
-        Command("/undo", "undo the last write, or the one with this id", "/undo w12", _undo),
+        Command("/tools", "the tools the model may call; stats counts the calls", "/tools stats", _tools),
+        Command("/diff", "what the session, or its last turn, has changed on disk", "/diff turn", _diff),
+        Command("/undo", "undo the last write, one by its id, or the last turn", "/undo turn", _undo),
+        Command("/restore", "bring back a version by its id; shown first", "/restore k3f9", _restore),
         Command("/history", "the writes so far, of one file or all", "/history src/cart.py", _history),
         Command("/cost", "what was spent, or set a limit in dollars", "/cost 1.00", _cost),
         Command("/context", "how full the model's context is, and with what", "/context", _context),
         Command("/compact", "replace old turns by a summary; undo takes it back", "/compact undo", _compact),
         Command("/clear", "start a new conversation; the old one stays saved", "/clear", _clear),
         Command("/resume", "go on with a saved conversation", "/resume 7f3k", _resume),
-        Command("/save", "save the last answer or the conversation to a file", "/save answer.md", _save),
-        Command("/copy", "copy the last answer to the clipboard", "/copy", _copy),
+        Command("/save", "save the conversation: Markdown, or JSON by the name", "/save talk.json", _save),
+        Command("/copy", "copy the last answer, or its nth code block", "/copy 2", _copy),
         Command("/doctor", "what works here and what does not", "/doctor", _doctor),
         Command("/quit", "leave", "/quit", _quit),
     )

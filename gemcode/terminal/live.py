@@ -107,7 +107,7 @@ class LiveView:
             case ToolFinished():
                 self._doing = None
                 declined = self.declined.get(event.call.id)
-                self.show([view.tool_line(event, self._marks, self._size().columns, declined)])
+                self.show(view.tool_lines(event, self._marks, self._size().columns, declined))
             case Notice():
                 self.show([view.notice_line(event, self._marks)])
             case _:

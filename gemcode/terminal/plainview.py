@@ -48,7 +48,8 @@ class PlainView:
             case ToolStarted():
                 self.busy(f"{event.call.name} {event.subject}")
             case ToolFinished():
-                self.show([view.tool_line(event, self._marks, self._columns(), self.declined.get(event.call.id))])
+                declined = self.declined.get(event.call.id)
+                self.show(view.tool_lines(event, self._marks, self._columns(), declined))
             case Notice():
                 self.show([view.notice_line(event, self._marks)])
             case _:

@@ -2,13 +2,17 @@
 
 import asyncio
 import contextlib
+import re
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from gemcode.agent.errors import GemcodeError
+from gemcode.agent.errors import GemcodeError, UsageError
 from gemcode.agent.events import Notice, Outcome, Status
+from gemcode.agent.messages import Text, UserMessage
+from gemcode.agent.tool import Answer, ApprovalRequest
 from gemcode.terminal import programs, tty, view
 from gemcode.terminal.approval import Approval, Editor
 from gemcode.terminal.commands import Ledger, find_command
@@ -19,6 +23,8 @@ from gemcode.terminal.safe import StdoutClosed, escape
 from gemcode.terminal.session import ReplSession
 from gemcode.terminal.turn import TurnView, run_cancellable, run_turn
 
+SETTLED = 0.01  # seconds until the loop is free again after the prompt was drawn: what loads must not delay it
+_output_mention = re.compile(r"(?<!\S)@!(?!\S)")
 LEAVE_SECONDS = 2.0  # in which a second Ctrl-C on an empty prompt leaves
 
 
@@ -56,7 +62,8 @@ class Repl:
         self.ledger = Ledger()
         self._front = front
         self._interrupted = float("-inf")  # when Ctrl-C last met an empty prompt
-        session.conversation.approve = front.approval
+        self._output = ""  # of the last !command, for the model
+        session.conversation.approve = self._approve
         session.conversation.go_on = self._go_on
 
     async def run(self) -> int:
@@ -95,7 +102,7 @@ class Repl:
     async def _converse(self) -> int:
         about = self.session.about()
         self._front.show(view.start_lines(about, self.session.conversation.mode.value))
-        warming = asyncio.get_running_loop().run_in_executor(None, self._warm_up)
+        warming = asyncio.ensure_future(self._warm_up())
         if self.session.first_prompt:
             shown = escape(self.session.first_prompt).replace("\n", "\n  ")
             self._front.show([line((Style.BOLD, "> "), shown)])
@@ -108,7 +115,11 @@ class Repl:
         await asyncio.wait([warming])
         return 0
 
-    def _warm_up(self) -> None:
+    async def _warm_up(self) -> None:
+        await asyncio.sleep(SETTLED)
+        await asyncio.to_thread(self._load)
+
+    def _load(self) -> None:
         with contextlib.suppress(ImportError):  # whoever needs it says so better
             self.session.warm_up()
             self._front.warm_up()
@@ -129,6 +140,7 @@ class Repl:
 
     async def _handle(self, text: str) -> None:
         """One thing the person typed. What they must know is said; nothing ends the REPL but leaving."""
+        outcome = None
         try:
             if text.startswith("/") and "\n" not in text.strip():
                 name, _, argument = text.strip().partition(" ")
@@ -136,16 +148,43 @@ class Repl:
                 if said:
                     self._front.show([line(one) for one in escape(said).split("\n")])
             elif text.startswith("!"):
-                code = await programs.run_shell(text[1:], self.session.environ)
-                if code:
-                    self._say(f"exit code {code}")
+                await self._shell(text[1:].strip())
             else:
-                await self._turn(text)
+                outcome = await self._turn(text)
         except GemcodeError as error:
             self._front.show(view.error_lines(error, self._front.marks, verbose=self.session.verbose))
+        self._guide(text, outcome)
 
-    async def _turn(self, text: str) -> None:
-        message = self.session.to_message(text)
+    def _guide(self, typed: str = "", outcome: Outcome | None = None) -> None:
+        if advice := self.session.guide.after(typed, outcome):
+            self._front.show([line((Style.BOLD, one)) for one in advice.split("\n")])
+
+    async def _approve(self, request: ApprovalRequest) -> Answer:
+        if said := self.session.guide.before_question(request):
+            self._say(said)
+        return await self._front.approval(request)
+
+    async def _shell(self, command: str) -> None:
+        """The person's own command. Its output is theirs, and goes to the model only if they say so."""
+        code, output = await programs.run_shell(command, self.session.environ)
+        lines = output.count("\n") + (not output.endswith("\n")) if output else 0
+        facts = [f"exit code {code}"] if code else []
+        if lines:
+            self._output = f"Output of `{command}`:\n```\n{output.rstrip()}\n```"
+            facts.append(f"{view.plural(lines, 'line')}; write @! in a prompt to send {'it' if lines == 1 else 'them'}")
+        if facts:
+            self._say(", ".join(facts))
+
+    def _message(self, text: str) -> UserMessage:
+        """The prompt with what it mentions. @! is the output of the last !command."""
+        asked, count = _output_mention.subn(r"\\@!", text)
+        if count and not self._output:
+            raise UsageError("@! stands for the output of a command, and there is none yet.", "E.g. !git diff")
+        message = self.session.to_message(asked, self._say)
+        return replace(message, parts=(*message.parts, Text(f"\n\n{self._output}"))) if count else message
+
+    async def _turn(self, text: str) -> Outcome:
+        message = self._message(text)
         front = self._front
         outcome = await run_turn(self.session.conversation, message, front.new_view(), front.watch, front.keys)
         self._account(outcome)
@@ -159,6 +198,7 @@ class Repl:
             columns = terminal_size().columns
             lines.append(view.status_line(outcome, self.session.about().model, self.ledger.spent, columns))
         self._front.show(lines)
+        return outcome
 
     def _account(self, outcome: Outcome) -> None:
         ledger = self.ledger

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from gemcode.agent.errors import GemcodeError
@@ -72,8 +72,21 @@ def mixes_scripts(name: str) -> bool:
 
 def write_stdout(text: str) -> None:
     """Write and flush. Raises StdoutClosed when nobody reads any more."""
-    try:
+    with _noticing_a_closed_stdout():
         _write(sys.stdout, text)
+
+
+def pass_through(data: bytes) -> None:
+    """What the person's own program printed, as it is."""
+    with _noticing_a_closed_stdout():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+@contextlib.contextmanager
+def _noticing_a_closed_stdout() -> Iterator[None]:
+    try:
+        yield
     except (ValueError, AttributeError):  # closed, or never open
         raise StdoutClosed from None
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Protocol
 from gemcode.agent.events import Outcome, Sink
 from gemcode.agent.messages import Message, UserMessage
 from gemcode.agent.policy import Mode
-from gemcode.agent.tool import Approver
+from gemcode.agent.tool import ApprovalRequest, Approver
 from gemcode.terminal.view import About
 
 
@@ -39,15 +39,17 @@ class SavedSession:
 class Services:
     """What the slash commands need from other rooms. Each gives text for the person, or raises GemcodeError.
 
-    Those that take a string get what was typed behind the command, "" for nothing. They run in a thread, but for
-    `compact`, which is awaited and may be cancelled.
+    Those that take a string get what was typed behind the command, "" for nothing. They run in a thread, but for those
+    that are awaited: `restore`, which asks, and `compact`, which may be cancelled.
     """
 
     models: Callable[[], Sequence[tuple[str, str]]]  # name, description
     use_model: Callable[[str], str]  # switches; gives the full name
     tools: Callable[[], Sequence[tuple[str, str]]]
+    tool_stats: Callable[[], str]
     diff: Callable[[str], str]
     undo: Callable[[str], str]
+    restore: Callable[[str], Awaitable[str]]  # shows the change and asks
     history: Callable[[str], str]
     limit_cost: Callable[[float], str]
     context: Callable[[], str]
@@ -59,14 +61,28 @@ class Services:
     doctor: Callable[[], str]
 
 
+class Guide:
+    """Somebody who looks over the person's shoulder and says what to try. This one is silent."""
+
+    def after(self, typed: str, outcome: Outcome | None) -> str:
+        """Called before each prompt with what was typed last ("" at the start) and the turn's outcome, if any."""
+        return ""
+
+    def before_question(self, request: ApprovalRequest) -> str:
+        return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplSession:
-    """Everything the REPL works on. `about` is asked anew each time: model and session id may change."""
+    """Everything the REPL works on. `about` is asked anew each time: model and session id may change.
+
+    `to_message` resolves @mentions: it tells of each, or raises UsageError before anything is sent.
+    """
 
     conversation: Conversation
     services: Services
     about: Callable[[], About]
-    to_message: Callable[[str], UserMessage]  # resolves @mentions; raises UsageError before anything is sent
+    to_message: Callable[[str, Callable[[str], None]], UserMessage]
     files: Callable[[], Sequence[str]] = tuple  # project paths for completion, ignored ones left out
     history_file: Path | None = None  # of this project; None keeps the history in memory
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -74,3 +90,4 @@ class ReplSession:
     first_prompt: str = ""
     no_color: bool = False
     verbose: bool = False
+    guide: Guide = Guide()

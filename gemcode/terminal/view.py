@@ -1,6 +1,8 @@
 """Event → lines for a person. Pure: no I/O, no clock. Everything that others wrote is escaped here."""
 
+import time
 from dataclasses import dataclass
+from typing import Any
 
 from gemcode.agent.errors import GemcodeError
 from gemcode.agent.events import Notice, Outcome, ToolFinished
@@ -69,10 +71,49 @@ def tool_line(event: ToolFinished, marks: Marks, columns: int, declined: str | N
     return line(mark, lead, subject, "  ", outcome, (Style.DIM, took))
 
 
+def tool_lines(event: ToolFinished, marks: Marks, columns: int, declined: str | None = None) -> list[Line]:
+    """The line of a call, and what the person must know of a write that came too late."""
+    return [tool_line(event, marks, columns, declined), *_conflict_lines(event)]
+
+
+def _conflict_lines(event: ToolFinished) -> list[Line]:
+    error = _conflict(event)
+    if not error:
+        return []
+    facts = [_clock(error["time"])] if "time" in error else []
+    if error.get("lines"):
+        facts.append(f"{error['lines']:+} line{'' if abs(error['lines']) == 1 else 's'}")
+    when = f" ({', '.join(facts)})" if facts else ""
+    what = _name(str(error.get("what", "changed on disk")))
+    said = [
+        line((Style.WARN, "! "), f"{_name(event.subject)} {what} while you were reading{when}. Not written."),
+        line("  Yours is untouched."),
+    ]
+    if kept := _name(str(error["kept"])):
+        said[1] = line(f"  Yours is untouched. The proposal is kept as {kept}.")
+        said.append(line(f"  See both: /restore {kept} in the chat, or gemcode restore {kept}."))
+    return said
+
+
+def _clock(seconds: float) -> str:
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):  # a file may bear any time at all
+        return "at an unknown time"
+
+
+def _conflict(event: ToolFinished) -> dict[str, Any]:
+    """The error of a write that met a newer file, and left it in place."""
+    error = event.result.response.get("error")
+    return error if isinstance(error, dict) and "kept" in error and not error.get("written") else {}
+
+
 def _said(event: ToolFinished) -> str:
     result = event.result
     if result.ok:
         return escape(result.display, single_line=True) if isinstance(result.display, str) else "done"
+    if _conflict(event):
+        return "not written"
     return _name(result.error_message.rstrip(".")) or _name(result.error_kind)
 
 

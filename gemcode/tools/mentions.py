@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Callable
 from typing import Any
 
 from gemcode.agent.errors import ToolError, UsageError
@@ -18,10 +19,13 @@ _TRAILING = ".,;:!?)]}>"
 _MEDIA = {"PNG image": "image/png", "JPEG image": "image/jpeg", "PDF document": "application/pdf"}
 
 
-def expand(prompt: str, bench: Workbench) -> UserMessage:
-    """The message for a prompt, which begins a new turn; UsageError for what can't be read. `\\@` is a plain @."""
+def expand(prompt: str, bench: Workbench, told: Callable[[str], None] = lambda _: None) -> UserMessage:
+    """The message for a prompt, which begins a new turn; UsageError for what can't be read. `\\@` is a plain @.
+
+    `told` gets a line for each attachment, with its size.
+    """
     bench.begin_turn()
-    attached: dict[str, UserPart] = {}
+    attached: dict[str, tuple[UserPart, str]] = {}
     for match in _MENTION.finditer(prompt):
         path = match[1] or match[2]
         if path in attached:
@@ -36,11 +40,13 @@ def expand(prompt: str, bench: Workbench) -> UserMessage:
                 attached[shorter] = _attachment(shorter, bench)
             except ToolError as second:
                 raise _explain(shorter, second, bench) from None
-    return UserMessage((Text(_ESCAPED.sub("@", prompt)), *attached.values()))
+    for path, (_, size) in attached.items():
+        told(f"@{path}: {size}")
+    return UserMessage((Text(_ESCAPED.sub("@", prompt)), *(part for part, _ in attached.values())))
 
 
-def _attachment(path: str, bench: Workbench) -> UserPart:
-    """The user named the file, so no question is asked, also for one that may hold secrets."""
+def _attachment(path: str, bench: Workbench) -> tuple[UserPart, str]:
+    """What goes along, and how large it is. The user named it, so no question is asked, not even for a secret."""
     try:
         value: Any = read_file(bench).run(ReadFileArguments(path=path), SecretRead(path, "named in the prompt")).value
     except ToolError as error:
@@ -50,14 +56,18 @@ def _attachment(path: str, bench: Workbench) -> UserPart:
             raise
         value = list_files(bench).run(ListFilesArguments(path=path), None).value
         more = "\n(and more)" if "more" in value else ""
-        return Text(f"\n\nFiles in {path}:\n" + "\n".join(value["files"]) + more)
+        files = value["files"]
+        size = f"a listing of {len(files)} file{'' if len(files) == 1 else 's'}{' and more' if more else ''}"
+        return Text(f"\n\nFiles in {path}:\n" + "\n".join(files) + more), size
     if "binary" in value:
         if value["binary"] not in _MEDIA:
             raise ToolError("binary", f"{path} is binary ({value['binary']}, {value['size']} bytes).")
         with bench.root.open_file(path) as file:
-            return Blob(_MEDIA[value["binary"]], file.read(bench.bounds.read_bytes))
+            data = file.read(bench.bounds.read_bytes)
+            return Blob(_MEDIA[value["binary"]], data), f"{value['binary']}, {len(data):,} bytes"
     lines = f"lines {value['first_line']}-{value['last_line']} of {value['total_lines']}"
-    return Text(f"\n\n{path} ({lines}):\n```\n{value['content']}```")
+    content = value["content"]
+    return Text(f"\n\n{path} ({lines}):\n```\n{content}```"), f"{lines}, {len(content.encode()):,} bytes"
 
 
 def _explain(path: str, error: ToolError, bench: Workbench) -> UsageError:

@@ -6,6 +6,7 @@ Usage: program.py [ask:]SCENARIO DIRECTORY. Requests are recorded in DIRECTORY/.
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from gemcode.agent.arguments import Arguments
@@ -148,10 +149,12 @@ class RecordingModel(ScriptedModel):
         return super().stream(request)
 
 
-def to_message(text: str) -> UserMessage:
+def to_message(text: str, told: Callable[[str], None] = lambda _: None) -> UserMessage:
     for word in text.split():
         if word.startswith("@") and word != "@src/app.py":
             raise UsageError(f"{word} does not exist.", "Did you mean @src/app.py?")
+        if word.startswith("@"):
+            told(f"{word}: 12 lines")
     return UserMessage.of(text)
 
 
@@ -160,13 +163,19 @@ async def compact(argument: str) -> str:
     return "Compacted."
 
 
+async def restore(write: str) -> str:
+    return f"Restored {write}."
+
+
 def services() -> Services:
     return Services(
         models=lambda: [("scripted", "the one and only")],
         use_model=lambda name: name,
         tools=lambda: [("read_file", "Reads.")],
+        tool_stats=lambda: "tool  calls",
         diff=lambda argument: "no changes",
         undo=lambda argument: "cart.py restored (undo of w1). Undo this: /undo",
+        restore=restore,
         history=lambda argument: "w1 cart.py",
         limit_cost=lambda limit: f"Limit: ${limit:.2f}",
         context=lambda: "1k of 1M tokens",

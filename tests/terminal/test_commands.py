@@ -18,7 +18,7 @@ from gemcode.terminal.view import About
 from tests.scripted import ScriptedModel
 from tests.terminal.program import services, to_message
 
-WANTED = "help model approve tools diff undo history cost context compact clear resume save copy doctor quit"
+WANTED = "help model approve tools diff undo restore history cost context compact clear resume save copy doctor quit"
 
 
 class Desk:
@@ -92,6 +92,39 @@ def test_copy_uses_the_terminal_where_no_program_is(monkeypatch: pytest.MonkeyPa
     assert desk.copied == "the answer"
 
 
+BLOCKS = "Two:\n\n```python\na = 1\n\nb = 2\n```\n\n- item\n  ~~~\n  indented ``` text\n  ~~~\n\n````\nopen ``` end\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(1, "a = 1\n\nb = 2\n"), (2, "indented ``` text\n"), (3, "open ``` end\n")]
+)
+def test_copy_takes_the_nth_code_block(number: int, code: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    desk = Desk()
+    desk.ledger.answer = BLOCKS
+    assert run(desk, f"/copy {number}").startswith(f"Code block {number} ")
+    assert desk.copied == code
+
+
+@pytest.mark.parametrize("which", ["0", "4", "two"])
+def test_copy_says_how_many_code_blocks_there_are(which: str) -> None:
+    desk = Desk()
+    desk.ledger.answer = BLOCKS
+    with pytest.raises(UsageError, match="3 code blocks"):
+        run(desk, f"/copy {which}")
+
+
+def test_over_ssh_the_clipboard_is_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pbcopy").write_text("#!/bin/sh\ncat > /dev/null\n")
+    (tmp_path / "pbcopy").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    desk = Desk()
+    desk.ledger.answer = "the answer"
+    assert "pbcopy" in run(desk, "/copy")
+    desk.session = replace(desk.session, environ={"SSH_CONNECTION": "1 2 3 4"})
+    assert "OSC 52" in run(desk, "/copy")
+
+
 def test_cost_tells_and_limits() -> None:
     desk = Desk()
     desk.ledger.spent, desk.ledger.turns = 0.0123, 1
@@ -106,7 +139,9 @@ def test_the_others_answer() -> None:
     for typed, answer in (
         ("/model gemini-x", "Model: gemini-x"),
         ("/tools", "read_file      Reads."),
+        ("/tools stats", "tool  calls"),
         ("/diff", "no changes"),
+        ("/restore k3f9", "Restored k3f9."),
         ("/history", "w1 cart.py"),
         ("/context", "1k of 1M tokens"),
         ("/clear", "New conversation."),

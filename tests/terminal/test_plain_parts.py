@@ -140,3 +140,22 @@ def test_a_plain_view_prints_whole_lines_and_tells_that_it_still_works() -> None
     view(ToolStarted(ToolCall("c", "read_file", {}), "a"))
     view(StepFinished(1, "", True, Finish(FinishKind.COMPLETE, "STOP"), Usage()))
     assert answer[2:] == ["again\n"]
+
+
+def test_a_shell_command_is_shown_and_its_output_is_kept_without_colours(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    code, output = asyncio.run(programs.run_shell("printf '\\033[31mred\\033[0m\\n'; exit 3", {"SHELL": "/bin/sh"}))
+    assert (code, output) == (3, "red\n")
+    assert capfdbinary.readouterr().out == b"\x1b[31mred\x1b[0m\n"
+
+
+def test_of_a_long_output_the_end_is_kept(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    code, output = asyncio.run(programs.run_shell("seq 1 100000", {"SHELL": "/bin/sh"}))
+    assert code == 0
+    assert output.endswith("\n100000\n") and len(output) == programs.KEPT_BYTES
+    assert capfdbinary.readouterr().out.startswith(b"1\n2\n")
+
+
+def test_a_child_left_in_the_background_does_not_hold_the_prompt(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert asyncio.run(programs.run_shell("sleep 20 & echo done", {"SHELL": "/bin/sh"})) == (0, "done\n")

@@ -12,6 +12,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from gemcode.terminal.commands import COMMANDS
 from gemcode.terminal.look import Look
 from gemcode.terminal.prompt import Pastes, ProjectHistory, PromptCompleter, PromptLine, closest
 from gemcode.terminal.tty import Interrupted
@@ -62,7 +63,7 @@ def test_commands_complete_by_their_beginning_and_only_at_the_start() -> None:
     assert offered("/co") == ["/cost", "/context", "/compact", "/copy"]
     assert offered("/undo x") == []
     assert offered("see /co") == []
-    assert len(offered("/")) == 16
+    assert len(offered("/")) == len(COMMANDS)
 
 
 def test_files_complete_after_an_at_sign_and_dangerous_names_are_not_offered() -> None:

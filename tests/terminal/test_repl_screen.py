@@ -573,7 +573,7 @@ def test_commands_answer(project: Path) -> None:
         prompt_is_ready(screen)
         for typed, answer in (
             ("/help", "/quit +leave"),
-            ("/help undo", "e.g. /undo w12"),
+            ("/help undo", "e.g. /undo turn"),
             ("/undo", "cart.py restored"),
             ("/cost", r"Spent \$0.00 in 0 turns"),
             ("/cost 1.00", r"Limit: \$1.00"),
@@ -584,6 +584,7 @@ def test_commands_answer(project: Path) -> None:
             ("/copy", "no answer to copy yet"),
             ("!echo from the shell", "^from the shell"),
             ("!exit 3", "exit code 3"),
+            ("!test -t 1 && echo on a terminal", "^on a terminal"),
         ):
             screen.type(typed + ENTER)
             screen.wait_for(answer)
@@ -599,6 +600,21 @@ def test_commands_answer(project: Path) -> None:
         screen.type(CTRL_C)
         screen.wait_for("Cancelled. The conversation is as it was.")
         leave(screen)
+
+
+def test_the_output_of_a_shell_command_goes_along_when_it_is_asked_for(project: Path) -> None:
+    with start("hello", project) as screen:
+        prompt_is_ready(screen)
+        screen.type("what does @! mean" + ENTER)
+        screen.wait_for("there is none yet")
+        prompt_is_ready(screen)
+        screen.type("!printf '\\033[1mone\\033[0m\\ntwo\\n'" + ENTER)
+        screen.wait_for("· 2 lines; write @! in a prompt to send them")
+        assert requests(project) == []
+        screen.type("what does @! mean" + ENTER)
+        screen.wait_for("Hello there.")
+        (request,) = requests(project)
+        assert "@! mean" in request and "```\\none\\ntwo\\n```" in request and "x1b" not in request
 
 
 def test_the_editor_changes_the_proposal(project: Path) -> None:

@@ -1,5 +1,7 @@
 """Lines for a person: they fit, they say what happened, and nothing of others gets through raw."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,41 @@ def test_32_after_a_refusal_the_word_is_declined() -> None:
         *["declined:", "keep", "it"],
     ]
     assert plain(view.tool_line(event, UNICODE, 80, "")).endswith("declined")
+
+
+def conflict(**details: object) -> ToolFinished:
+    error = {"type": "stale", "message": "for the model", **details}
+    return ToolFinished(
+        ToolCall("c", "edit_file", {}), "src/cart.py", ToolResult("c", "edit_file", {"error": error}), 1
+    )
+
+
+def test_29_a_write_that_came_too_late_says_what_is_kept() -> None:
+    event = conflict(what="changed on disk", time=0, lines=2, kept="k3f9")
+    clock = time.strftime("%H:%M:%S", time.localtime(0))
+    assert [plain(one) for one in view.tool_lines(event, UNICODE, 80)] == [
+        "✗ edit_file     src/cart.py           not written",
+        f"! src/cart.py changed on disk while you were reading ({clock}, +2 lines). Not written.",
+        "  Yours is untouched. The proposal is kept as k3f9.",
+        "  See both: /restore k3f9 in the chat, or gemcode restore k3f9.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        ({"what": "was removed", "kept": "k3f9"}, "! src/cart.py was removed while you were reading. Not written."),
+        ({"kept": ""}, "  Yours is untouched."),
+        ({"kept": "k3f9", "time": 1e30, "lines": -1}, "unknown time, -1 line)"),
+    ],
+)
+def test_29_other_forms_of_it(details: dict[str, object], said: str) -> None:
+    assert said in "\n".join(plain(one) for one in view.tool_lines(conflict(**details), UNICODE, 80))
+
+
+def test_29_where_ours_had_to_stay_nothing_is_claimed_about_theirs() -> None:
+    (only,) = view.tool_lines(conflict(kept="k3f9", written=True), UNICODE, 80)
+    assert "for the model" in plain(only)
 
 
 @given(anything, anything, anything, st.booleans(), columns)

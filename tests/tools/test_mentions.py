@@ -47,3 +47,11 @@ def test_what_can_not_be_read_is_said(tools: ToolBench) -> None:
     for path in ("a.bin", "../out", ".git/config"):
         with pytest.raises(UsageError):
             expand(f"see @{path}", tools.bench)
+
+
+def test_each_attachment_is_told_with_its_size(tools: ToolBench) -> None:
+    tools.put("src/a.py", "x = 1\n")
+    tools.put("a.png", b"\x89PNG\r\n\x1a\n\0")
+    told: list[str] = []
+    expand("compare @src/a.py with @src and @a.png", tools.bench, told.append)
+    assert told == ["@src/a.py: lines 1-1 of 1, 6 bytes", "@src: a listing of 1 file", "@a.png: PNG image, 9 bytes"]
