@@ -21,10 +21,16 @@ def _run(arguments: list[str]) -> int:
     import gc  # only now, as all imports here: the project is out of the import path
 
     gc.disable()  # what is loaded stays, so looking for garbage meanwhile is vain; a command turns it on again
-    from gemcode.cli import run
     from gemcode.hardening import harden
 
     harden()
+    if not arguments:  # the usual way in: without flags there is nothing that typer, half of the start, could do
+        from gemcode.commands.chat import start
+        from gemcode.running import exit_code
+
+        return exit_code(start)
+    from gemcode.cli import run
+
     return run(arguments)
 
 

@@ -1,9 +1,6 @@
 """Flags → Options → a command. The only typer import; what a command needs is imported when it runs."""
 
-import contextlib
-import gc
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -11,8 +8,9 @@ import typer
 
 from gemcode import __version__
 from gemcode.agent.errors import ExitCode, GemcodeError
+from gemcode.running import exit_code, tell
 from gemcode.terminal.headless import OutputFormat
-from gemcode.terminal.safe import StdoutClosed, escape, write_stderr, write_stdout
+from gemcode.terminal.safe import write_stdout
 
 HELP = "A terminal coding assistant for Google Gemini that you can trust with your only copy."
 EPILOG = "Exit codes: 0 ok, 1 API, 2 usage, 3 blocked, 4 incomplete, 5 write refused, 6 quota, 130 interrupted."
@@ -388,40 +386,12 @@ def _options(given: dict[str, Any]) -> Any:
 
 
 def _run(command: Callable[[], int]) -> NoReturn:
-    gc.freeze()
-    gc.enable()
-    try:
-        with _interruptible():
-            code = command()
-    except GemcodeError as error:
-        _say(error)
-        code = error.exit_code
-    except StdoutClosed:
-        code = ExitCode.STDOUT_CLOSED
-    except KeyboardInterrupt:
-        code = ExitCode.INTERRUPTED
-    raise typer.Exit(int(code))
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt in a command, and only there."""
-    outside = signal.getsignal(signal.SIGINT)
-    if outside is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, outside)
+    raise typer.Exit(exit_code(command))
 
 
 def _fail(error: GemcodeError) -> NoReturn:
-    _say(error)
+    tell(error)
     raise typer.Exit(int(ExitCode.USAGE))
-
-
-def _say(error: GemcodeError) -> None:
-    write_stderr(f"✗ {escape(error.message)}\n" + (f"  {escape(error.hint)}\n" if error.hint else ""))
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -15,6 +15,11 @@ from gemcode.terminal.session import ReplSession
 from gemcode.terminal.tty import input_descriptor, is_terminal
 
 
+def start() -> int:
+    """`gemcode` alone."""
+    return run(app.Options(), "")
+
+
 def run(options: app.Options, first_prompt: str) -> int:
     settings = app.load_settings(options)
     require_key(settings)
