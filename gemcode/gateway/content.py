@@ -19,6 +19,7 @@ _DATA_URL = re.compile(r"data:(?P<mime>[^;,]*)(?:;[^,;]*)*?;base64,(?P<data>.*)"
 _LEVELS = {"none": "low", "minimal": "low", "low": "low", "medium": "medium"}
 _OLD_BUDGET = (128, 24_576)  # what every model that takes a budget accepts
 _DEFAULT_OUTPUT_LIMIT = 65_536
+_STANDARD = str.maketrans("-_", "+/")
 STOP_SEQUENCES = 5
 _REMEMBERED_SCHEMA = 16 * 1024  # characters: longer ones would fill the memory
 
@@ -26,8 +27,9 @@ _REMEMBERED_SCHEMA = 16 * 1024  # characters: longer ones would fill the memory
 def decode_base64(text: Any, param: str) -> bytes:
     if not isinstance(text, str):
         raise Failure.invalid(param, "must be base64 text")
+    standard = "".join(text.split()).translate(_STANDARD).rstrip("=")
     try:
-        return base64.b64decode(text, validate=False)
+        return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise Failure.invalid(param, "is not valid base64") from None
 

@@ -17,6 +17,7 @@ from gemcode.gateway.config import BODY_LIMIT
 from gemcode.gateway.dialect import (
     JSON_TYPE,
     Encoder,
+    Ended,
     ErrorReply,
     Failure,
     FailureKind,
@@ -102,7 +103,11 @@ class Exchange:
             await asyncio.gather(running, leaving, return_exceptions=True)
 
     async def stream(
-        self, events: AsyncGenerator[ReplyEvent, None], encoder: Encoder, ping_seconds: float
+        self,
+        events: AsyncGenerator[ReplyEvent, None],
+        encoder: Encoder,
+        ping_seconds: float,
+        keep: Callable[[Encoder], None],
     ) -> Failure | None:
         """Frames as they come, a sign of life in between, and the dialect's last frame whatever happens.
 
@@ -113,7 +118,10 @@ class Exchange:
         try:
             async with aclosing(events):
                 async for event in events:
-                    await self._frame(encoder, encoder.feed(event))
+                    frames = encoder.feed(event)
+                    if isinstance(event, Ended):
+                        keep(encoder)  # before the client knows the end: its next request may build on it
+                    await self._frame(encoder, frames)
         except Failure as failure:
             if not self.status and failure.kind not in encoder.told_failures:
                 raise

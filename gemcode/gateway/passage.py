@@ -1,5 +1,7 @@
 """The way through for Gemini's own clients: bytes in, bytes out, with the gateway's key."""
 
+from collections.abc import Callable
+
 from gemcode.agent.errors import ModelError
 from gemcode.gateway import native
 from gemcode.gateway.dialect import Failure, as_text
@@ -39,34 +41,35 @@ class Passage:
         earlier = self._service.store.conversation_items(stored) if stored is not None else []
         data = wire.dump_body(native.prepare(body, earlier))
         action, query = ("streamGenerateContent", "alt=sse") if body.get("stream") is True else ("generateContent", "")
-        reader = EventReader() if stored is not None else None
-        events: list[object] = []
         place = (VERSION, f"models/{model}:{action}", query)
-        await exchange.while_connected(self._pass(exchange, place, data, reader, events))
-        said = native.model_content(events)
-        if stored is not None and said is not None and exchange.status == 200:
-            self._service.store.append(stored, [*native.own_contents(body), said])
+
+        def keep(events: list[object]) -> None:
+            said = native.model_content(events)
+            if stored is not None and said is not None and exchange.status == 200:
+                self._service.store.append(stored, [*native.own_contents(body), said])
+
+        await exchange.while_connected(self._pass(exchange, place, data, keep if stored is not None else None))
 
     async def _pass(
         self,
         exchange: Exchange,
         place: tuple[str, str, str],
         body: bytes | None,
-        reader: EventReader | None = None,
-        events: list[object] | None = None,
+        keep: Callable[[list[object]], None] | None = None,
     ) -> None:
-        """Move the answer along; `reader` and `events` keep what was said, for a conversation that is stored."""
+        """Move the answer along. `keep` sees its events, before the client knows the end."""
         version, path, query = place
         method = "GET" if body is None else "POST"
+        reader = EventReader() if keep is not None else None
+        events: list[object] = []
         try:
             async with self._service.rest.open(method, version, path, body, query) as answer:
                 await exchange.begin(answer.status, answer.headers.get("content-type", "application/json"))
                 async for data in answer.chunks():
                     await exchange.write(data)
-                    if reader is not None and events is not None:
-                        events += reader.feed(data)
-            if reader is not None and events is not None:
-                events += reader.close()
+                    events += reader.feed(data) if reader is not None else ()
+            if reader is not None and keep is not None:
+                keep([*events, *reader.close()])
         except ModelError as error:
             failure = from_error(error)
             if not exchange.status:

@@ -25,6 +25,7 @@ from gemcode.gateway.welcome import welcome
 from gemcode.gemini.rest import RestClient
 
 SHUTDOWN_SECONDS = 5
+_BACKLOG = 1024
 Write = Callable[[str], None]
 
 
@@ -129,6 +130,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(_BACKLOG)  # from here on clients may come, before the first line is printed
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"Can't listen on {host}, port {port}: {reason}.", "Choose another one with --port.") from None

@@ -56,8 +56,10 @@ class Service:
 
         return handle
 
-    async def answer(self, exchange: Exchange, dialect: Dialect, asked: Asked) -> Encoder:
-        """Ask Gemini, tell the client: streamed or whole. The encoder knows what was said."""
+    async def answer(
+        self, exchange: Exchange, dialect: Dialect, asked: Asked, keep: Callable[[Encoder], None] = lambda encoder: None
+    ) -> None:
+        """Ask Gemini, tell the client: streamed or whole. `keep` sees what was said before the client knows the end."""
         for tool, ok in results_of(asked.request):
             outcome = "ok" if ok else "error"
             self.metrics.count("tool_results_total", tool=self.metrics.tool(tool), outcome=outcome)
@@ -65,7 +67,7 @@ class Service:
         events = self.upstream.reply(asked, dialect.name)
 
         async def stream() -> None:
-            failure = await exchange.stream(events, encoder, self.config.ping_seconds)
+            failure = await exchange.stream(events, encoder, self.config.ping_seconds, keep)
             if failure is not None:
                 self.metrics.count("failures_total", dialect=dialect.name, kind=failure.kind.value)
 
@@ -77,10 +79,10 @@ class Service:
                 if failure.kind not in encoder.told_failures:
                     raise
                 encoder.fail(failure)
+            keep(encoder)
             await exchange.answer_json(encoder.whole())
 
         await exchange.while_connected(stream() if asked.stream else whole())
-        return encoder
 
 
 def _running(part: _Part | None) -> _Part:

@@ -3,10 +3,9 @@
 from typing import Any
 
 from gemcode.agent.messages import JsonObject
-from gemcode.gateway.dialect import Failure, as_object
+from gemcode.gateway.dialect import Encoder, Failure, as_object
 from gemcode.gateway.exchange import Exchange
 from gemcode.gateway.responses import ResponsesDialect, input_items
-from gemcode.gateway.responses_reply import ResponsesEncoder
 from gemcode.gateway.service import Service
 
 
@@ -23,13 +22,13 @@ class StatefulResponses:
         if previous and conversation:
             raise Failure.invalid("previous_response_id", "can't be used together with conversation")
         given = input_items(body.get("input"))
-        asked = self._dialect.decode({**body, "input": [*self._earlier(previous, conversation), *given]}, self._resolve)
-        encoder = await self._service.answer(exchange, self._dialect, asked)
-        if isinstance(encoder, ResponsesEncoder):
+        whole = {**body, "input": [*self._earlier(previous, conversation), *given]}
+
+        def keep(encoder: Encoder) -> None:
             self._keep(body, encoder.whole(), given)
 
-    def _resolve(self, name: str) -> str:
-        return self._service.config.resolve_model(name)
+        asked = self._dialect.decode(whole, self._service.config.resolve_model)
+        await self._service.answer(exchange, self._dialect, asked, keep)
 
     def _earlier(self, previous: str | None, conversation: str | None) -> list[JsonObject]:
         if previous:

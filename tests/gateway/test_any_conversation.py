@@ -195,4 +195,3 @@ def test_it_is_accepted(name: str, data: st.DataObject) -> None:
     except Rejected as refusal:
         raise AssertionError(f"{refusal.message} {refusal.hint}") from None
     assert unsigned >= 0
-

@@ -1,0 +1,168 @@
+"""What is kept: previous_response_id, conversations, stored responses, and conversations of the Gemini endpoint."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from gemcode.gateway.dialect import Failure
+from gemcode.gateway.store import ROWS, Store
+from gemcode.simulator.reply import Call, Reply
+from gemcode.simulator.server import running_simulator
+from tests.gateway.support import MODEL, TOKEN, Script, Stage, config_for, no_violations, running_gateway, stage
+
+TOOL = {"type": "function", "name": "read", "parameters": {"type": "object", "properties": {}}, "strict": False}
+HEADERS = {"x-goog-api-key": TOKEN}
+
+
+def client(url: str) -> Any:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN, max_retries=0)
+
+
+def said(made: Stage, index: int = -1) -> list[tuple[str, list[str]]]:
+    return [(c["role"], [p.get("text", next(iter(p))) for p in c["parts"]]) for c in made.upstream[index].contents]
+
+
+def test_a_response_goes_on_from_the_one_before_it() -> None:
+    with stage(Reply.calls(Call("read", {"path": "a"})), Reply.says("Done."), Reply.says("More.")) as made:
+        http = client(made.url)
+        first = http.responses.create(model=MODEL, input="go", tools=[TOOL], instructions="Be short.")
+        call = next(item for item in first.output if item.type == "function_call")
+        output = {"type": "function_call_output", "call_id": call.call_id, "output": "x"}
+        second = http.responses.create(model=MODEL, input=[output], tools=[TOOL], previous_response_id=first.id)
+        third = http.responses.create(model=MODEL, input="and?", previous_response_id=second.id)
+        assert (second.output_text, third.output_text, third.previous_response_id) == ("Done.", "More.", second.id)
+        roles = [role for role, _ in said(made)]
+        assert roles == ["user", "model", "user", "model", "user"] and len(made.signatures()) == 2
+        assert "systemInstruction" not in made.upstream[-1].body, "instructions are not carried over"
+        assert http.responses.retrieve(first.id).id == first.id
+        http.responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError):
+            http.responses.retrieve(first.id)
+        no_violations(made)
+
+
+def test_a_response_that_is_not_known_or_was_not_to_be_stored_is_an_error_never_silence() -> None:
+    with stage(Reply.says("ok")) as made:
+        http = client(made.url)
+        unstored = http.responses.create(model=MODEL, input="go", store=False)
+        for missing in (unstored.id, "resp_unknown"):
+            with pytest.raises(openai.BadRequestError) as refused:
+                http.responses.create(model=MODEL, input="and?", previous_response_id=missing)
+            assert refused.value.code == "previous_response_not_found"
+        assert len(made.upstream) == 1
+
+
+def test_a_conversation_grows_with_each_response() -> None:
+    with stage(Reply.says("One."), Reply.says("Two.")) as made:
+        http = client(made.url)
+        conversation = http.conversations.create(items=[{"type": "message", "role": "user", "content": "I am Ada."}])
+        http.responses.create(model=MODEL, input="hello", conversation=conversation.id)
+        http.responses.create(model=MODEL, input="and?", conversation={"id": conversation.id}, store=False)
+        assert said(made)[0] == ("user", ["I am Ada.", "hello"]) and said(made)[-1] == ("user", ["and?"])
+        assert (
+            len(list(http.conversations.items.list(conversation.id))) == 7
+        )  # one given, then twice: question, answer, reasoning
+        http.conversations.delete(conversation.id)
+        with pytest.raises(openai.NotFoundError):
+            http.responses.create(model=MODEL, input="x", conversation=conversation.id)
+
+
+def test_a_conversation_that_the_client_names_itself_begins_empty() -> None:
+    with stage(Reply.says("One."), Reply.says("Two.")) as made:
+        http = client(made.url)
+        for text in ("first", "second"):
+            http.responses.create(model=MODEL, input=text, conversation="my-session-7")
+        assert [role for role, _ in said(made)] == ["user", "model", "user"]
+
+
+def test_a_failed_response_leaves_no_trace() -> None:
+    with stage(Reply(error="internal"), Reply.says("ok")) as made:
+        http = client(made.url)
+        with pytest.raises(openai.InternalServerError):
+            http.responses.create(model=MODEL, input="lost", conversation="s")
+        http.responses.create(model=MODEL, input="kept", conversation="s")
+        assert said(made) == [("user", ["kept"])]
+
+
+def test_two_gateways_with_one_file_share_what_is_kept(tmp_path: Path) -> None:
+    state = tmp_path / "state" / "responses.sqlite"
+    with running_simulator(Script(Reply.says("One."), Reply.says("Two."))) as simulator:
+        config = config_for(simulator, state=state)
+        with running_gateway(config, print) as one, running_gateway(config, print) as two:
+            first = client(one).responses.create(model=MODEL, input="go")
+            second = client(two).responses.create(model=MODEL, input="and?", previous_response_id=first.id)
+            assert second.output_text == "Two."
+    assert state.stat().st_mode & 0o777 == 0o600 and state.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_gemini_endpoint_takes_declarations_and_keeps_a_conversation() -> None:
+    with stage(Reply.calls(Call("read", {})), Reply.says("Done."), Reply.says("Again.")) as made:
+        declarations = [{"name": "read", "description": "d", "parameters": {"type": "OBJECT", "properties": {}}}]
+        common = {"model": MODEL, "functionDeclarations": declarations, "conversation": "c1"}
+        url = f"{made.url}/v1/gemini"
+        config = {"functionCallingConfig": {"mode": "ANY"}}
+        first = httpx2.post(url, headers=HEADERS, json={**common, "contents": "go", "toolConfig": config}).json()
+        call = first["candidates"][0]["content"]["parts"][0]["functionCall"]
+        answer = {"functionResponse": {"id": call["id"], "name": "read", "response": {"output": "x"}}}
+        body = {**common, "contents": [{"role": "user", "parts": [answer]}], "stream": True}
+        streamed = httpx2.post(url, headers=HEADERS, json=body)
+        assert streamed.headers["content-type"] == "text/event-stream" and "Done." in streamed.text
+        listed = {**common, "conversation": [{"role": "user", "parts": [{"text": "as it is"}]}]}
+        assert httpx2.post(url, headers=HEADERS, json=listed).status_code == 200
+        assert said(made, 1)[0] == ("user", ["go"]) and said(made, 2) == [("user", ["as it is"])]
+        assert made.upstream[0].body["toolConfig"] == config
+        no_violations(made)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"conversation": 5}, {"functionDeclarations": 5}, {"functionDeclarations": [5]}, {"model": 5}, {"contents": 5}],
+)
+def test_the_gemini_endpoint_refuses_in_geminis_own_words(body: dict[str, Any]) -> None:
+    with stage(Reply.says("ok")) as made:
+        response = httpx2.post(f"{made.url}/v1/gemini", headers=HEADERS, json=body)
+        assert response.status_code == 400 and response.json()["error"]["status"] == "INVALID_ARGUMENT"
+
+
+def test_errors_of_the_service_pass_through_as_they_are() -> None:
+    with stage(Reply(error="quota_per_minute", retry_after=9)) as made:
+        url = f"{made.url}/v1beta/models/{MODEL}:generateContent"
+        response = httpx2.post(url, headers=HEADERS, json={"contents": [{"parts": [{"text": "x"}]}]})
+        assert response.status_code == 429 and response.json()["error"]["status"] == "RESOURCE_EXHAUSTED"
+        assert any("retryDelay" in detail for detail in response.json()["error"]["details"])
+        bad = httpx2.post(url, headers=HEADERS, content=b"{")
+        assert bad.status_code == 400 and "error" in bad.json()
+
+
+def test_the_clients_key_does_not_reach_the_service() -> None:
+    with stage(Reply.says("ok")) as made:
+        url = f"{made.url}/v1/models/{MODEL}:streamGenerateContent?alt=sse&key={TOKEN}"
+        assert httpx2.post(url, json={"contents": [{"parts": [{"text": "x"}]}]}).status_code == 200
+        assert TOKEN not in str(made.upstream[0]) and "key" not in made.upstream[0].query
+
+
+def test_only_so_much_is_kept() -> None:
+    store = Store(None)
+    for number in range(3):
+        store.save_response({"id": f"r{number}", "output": []}, [], None)
+    assert ROWS >= 1000
+    assert store.items_before("r0") == []
+    with pytest.raises(Failure):
+        store.items_before("r9")
+    store.close()
+
+
+def test_the_oldest_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gemcode.gateway.store.ROWS", 2)
+    store = Store(None)
+    for number in range(4):
+        store.save_response({"id": f"r{number}", "output": []}, [], None)
+        store.append(f"c{number}", [{"n": number}])
+    with pytest.raises(Failure):
+        store.response("r1")
+    assert store.response("r3")["id"] == "r3"
+    assert store.conversation_items("c3") == [{"n": 3}] and store.conversation_items("c0") == []
+    store.close()
