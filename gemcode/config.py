@@ -5,7 +5,6 @@ Nothing here opens the project; its file comes in as text.
 
 import ipaddress
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -253,6 +252,8 @@ def require_key(settings: Settings) -> Secret:
 
 
 def _parse(text: str, source: str) -> dict[str, Any]:
+    import tomllib  # only where there is a file: most have none
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not only TOMLDecodeError: a number may have too many digits

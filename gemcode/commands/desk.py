@@ -20,7 +20,6 @@ from gemcode.terminal.session import SavedSession, Services
 from gemcode.terminal.view import About
 from gemcode.workspace.diff import unified
 from gemcode.workspace.journal import WriteRecord
-from gemcode.workspace.listing import walk_files
 from gemcode.workspace.proposal import snapshot
 
 MOST_COMPLETIONS = 100_000
@@ -66,6 +65,8 @@ class Desk:
 
     def files(self) -> Sequence[str]:
         """The project's files, for completion; ignored ones are left out."""
+        from gemcode.workspace.listing import walk_files  # with RE2, which the first prompt does not wait for
+
         bench = self._project.bench
         found = walk_files(bench.root, limits=bench.listing_limits())
         return [entry.path for entry, _ in zip(found, range(MOST_COMPLETIONS), strict=False)]

@@ -5,7 +5,6 @@ import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from gemcode import __version__, app, audit
 from gemcode.agent.errors import ExitCode, GemcodeError
@@ -41,6 +40,8 @@ def report(findings: list[Finding]) -> str:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
+    from importlib.metadata import version  # slow, and the chat, which offers /doctor, is to start fast
+
     yield Finding(
         "gemcode", f"{__version__}, Python {platform.python_version()}, google-genai {version('google-genai')}"
     )

@@ -2,14 +2,17 @@
 
 import posixpath
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gemcode.agent.bounds import Bounds
 from gemcode.agent.policy import Sensitivity
 from gemcode.workspace import names
 from gemcode.workspace.known import KnownVersions
-from gemcode.workspace.listing import ListingLimits
 from gemcode.workspace.root import Root
 from gemcode.workspace.store import Store
+
+if TYPE_CHECKING:
+    from gemcode.workspace.listing import ListingLimits
 
 
 @dataclass(slots=True)
@@ -28,7 +31,9 @@ class Workbench:
     def turn(self) -> str:
         return f"{self.store.session}.{self.turns}"
 
-    def listing_limits(self) -> ListingLimits:
+    def listing_limits(self) -> "ListingLimits":
+        from gemcode.workspace.listing import ListingLimits  # with RE2, which the first prompt does not wait for
+
         bounds = self.bounds
         return ListingLimits(entries=bounds.list_entries, depth=bounds.list_depth, seconds=bounds.list_seconds)
 

@@ -9,7 +9,6 @@ import errno
 import fcntl
 import functools
 import os
-import platform
 import secrets
 import sys
 from collections.abc import Callable, Iterator
@@ -298,6 +297,8 @@ def _rename_call() -> Callable[[int, bytes, int, bytes, int], int]:
     if call is not None:
         call.argtypes = arguments
         return call  # type: ignore[no-any-return]  # ctypes functions carry no type
+    import platform  # hardly ever needed
+
     number = _RENAMEAT2.get(platform.machine())
     if sys.platform != "linux" or number is None:
         return _no_rename_call
