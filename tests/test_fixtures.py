@@ -257,6 +257,8 @@ def test_the_program_loads_no_trap_module(unharmed: Path, tmp_path: Path, way: s
     command = [sys.executable, "-m", "gemcode", "tools"]
     environment = {**os.environ, "GEMCODE_HOME": str(tmp_path)}
     script = Path(sys.executable).parent / "gemcode"
+    if not _is_installed():
+        pytest.skip("gemcode is not installed for this Python")
     if way == "installed":
         if not script.exists():
             pytest.skip("the command is not installed beside this Python")
@@ -268,8 +270,6 @@ def test_the_program_loads_no_trap_module(unharmed: Path, tmp_path: Path, way: s
         for name in set(build_hostile.TRAPS) - {"sitecustomize.py", "usercustomize.py", "re.py", "typing.py"}:
             (clean / name).write_text("raise SystemExit('a trap module was loaded')")
         environment["PYTHONPATH"] = str(clean)
-    elif not _is_installed():
-        pytest.skip("gemcode is not installed for this Python")
     done = subprocess.run(
         command, cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=120
     )
@@ -278,7 +278,7 @@ def test_the_program_loads_no_trap_module(unharmed: Path, tmp_path: Path, way: s
 
 
 def _is_installed() -> bool:
-    command = [sys.executable, "-P", "-c", "import gemcode"]
+    command = [sys.executable, "-I", "-c", "import gemcode, typer"]
     return subprocess.run(command, cwd="/", capture_output=True, check=False).returncode == 0
 
 
