@@ -283,8 +283,11 @@ def parse_arguments(text: Any) -> JsonObject:
     return value if isinstance(value, dict) else {"_raw": text}
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # made once: a stream dumps many small frames
+
+
 def dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def dump_bytes(value: Any) -> bytes:

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 import httpx2
 
@@ -15,6 +16,9 @@ from gemcode.gemini.settings import DEFAULT_BASE_URL, GeminiSettings
 
 ANSWER_LIMIT = 32 * 1024 * 1024
 _MODEL_PATH = re.compile(r"(?:models|tunedModels)/[A-Za-z0-9][\w.-]*(?::[A-Za-z]+)?|models", re.ASCII)
+
+
+_parsed = lru_cache(maxsize=256)(httpx2.URL)  # the same few addresses with every request
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,11 @@ class RestClient:
 
     def __init__(self, settings: GeminiSettings) -> None:
         self._base = (settings.base_url or DEFAULT_BASE_URL).rstrip("/")
-        self._headers = {"x-goog-api-key": settings.api_key, "accept-encoding": "identity"}
+        self._headers = [("x-goog-api-key", settings.api_key), ("accept-encoding", "identity"), ("accept", "*/*")]
+        self._timeout = httpx2.Timeout(settings.read_timeout, connect=settings.connect_timeout, pool=None).as_dict()
         # No redirects: the key must never reach another origin. No cap: a client that waits in a queue waits unseen.
         self._client = httpx2.AsyncClient(
-            follow_redirects=False,
-            timeout=httpx2.Timeout(settings.read_timeout, connect=settings.connect_timeout, pool=None),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+            follow_redirects=False, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64)
         )
 
     @asynccontextmanager
@@ -62,10 +65,11 @@ class RestClient:
         """One request, to `models` or to `models/NAME:action`. Raises ModelError."""
         if not _MODEL_PATH.fullmatch(path) or version not in ("v1", "v1beta", "v1alpha"):
             raise ModelError(f"{path[:80]!r} is not the name of a model.")
-        headers = {**self._headers, "content-type": "application/json"} if body is not None else self._headers
-        url = f"{self._base}/{version}/{path}" + (f"?{query}" if query else "")
+        headers = [*self._headers, ("content-type", "application/json")] if body is not None else self._headers
         try:
-            request = self._client.build_request(method, url, headers=headers, content=body)
+            url = _parsed(f"{self._base}/{version}/{path}" + (f"?{query}" if query else ""))
+            extensions = {"timeout": self._timeout}
+            request = httpx2.Request(method, url, headers=headers, content=body, extensions=extensions)
             response = await self._client.send(request, stream=True)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise _broken(error) from None

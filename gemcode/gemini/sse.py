@@ -78,7 +78,7 @@ class EventReader:
 
     def _parse(self, data: bytes) -> object:
         try:
-            return json.loads(data, parse_constant=_refuse)
+            return _DECODER.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
         except (ValueError, RecursionError) as error:
             text = data.decode("utf-8", "replace")
             if self._any_event or text.startswith(("{", "[")):
@@ -88,6 +88,9 @@ class EventReader:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)  # made once: json.loads would make one for every event
 
 
 def _too_large(what: str, limit: int) -> ModelError:
