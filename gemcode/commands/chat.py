@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from dataclasses import replace
 
 from gemcode import app
 from gemcode.agent.policy import Mode
@@ -11,7 +12,7 @@ from gemcode.commands.desk import Desk
 from gemcode.config import Settings, require_key
 from gemcode.terminal.repl import Repl, open_front
 from gemcode.terminal.safe import write_stderr
-from gemcode.terminal.session import ReplSession
+from gemcode.terminal.session import Guide, ReplSession
 from gemcode.terminal.tty import input_descriptor, is_terminal
 
 
@@ -26,8 +27,8 @@ def run(options: app.Options, first_prompt: str) -> int:
     return converse(settings, options, first_prompt)
 
 
-def converse(settings: Settings, options: app.Options, first_prompt: str = "") -> int:
-    """The REPL in an open project. The exit code is its own."""
+def converse(settings: Settings, options: app.Options, first_prompt: str = "", guide: Guide | None = None) -> int:
+    """The REPL in an open project. The exit code is its own. With a guide it is a demo, which nobody continues."""
     with app.open_project(settings, app.new_session_id()) as project:
         os.chdir(settings.project)  # where !command and /save work
         model = app.make_model(app.gemini_settings(settings, write_stderr if options.verbose else None))
@@ -37,7 +38,7 @@ def converse(settings: Settings, options: app.Options, first_prompt: str = "") -
         session = ReplSession(
             conversation=agent,
             services=desk.services(),
-            about=desk.about,
+            about=desk.about if guide is None else lambda: replace(desk.about(), session_id=""),
             to_message=desk.to_message,
             files=desk.files,
             history_file=project.store.directory / "prompts",
@@ -46,6 +47,7 @@ def converse(settings: Settings, options: app.Options, first_prompt: str = "") -
             first_prompt=first_prompt,
             no_color=options.no_color,
             verbose=options.verbose,
+            guide=guide or Guide(),
         )
         try:
             front = open_front(session, sys.stdout.encoding if sys.stdout else None)

@@ -8,12 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gemcode.simulator.reply import Call, RecordedRequest, Reply
+from gemcode.simulator.reply import Call, RecordedRequest, Reply, Text
 
 OLD_TOTAL = "    return sum(round(line.price * line.quantity, 2) for line in lines)\n"
 NEW_TOTAL = "    return round(sum(line.price * line.quantity for line in lines), 2)\n"
+TIDIER = (
+    ('    return float(text.replace(",", "."))\n', '    return float(text.strip().replace(",", "."))\n'),
+    ("    return amount - amount * percent / 100\n", "    return round(amount * (100 - percent) / 100, 2)\n"),
+    (
+        "    return difference / abs(difference) if difference else 0\n",
+        "    return (difference > 0) - (difference < 0)\n",
+    ),
+)
 CHANGES = "# Changes\n\n- The total of a cart is rounded once, not line by line.\n"
 
+READ_CART = Call("read_file", {"path": "shop/cart.py"})
 Results = Mapping[str, Mapping[str, Any]]
 
 
@@ -50,13 +59,29 @@ def _edit(_: Results) -> Reply:
     return Reply.calls(Call("edit_file", {"path": "shop/cart.py", "edits": [{"old": OLD_TOTAL, "new": NEW_TOTAL}]}))
 
 
+def _tidy(_: Results) -> Reply:
+    edits = [{"old": old, "new": new} for old, new in TIDIER]
+    return Reply.calls(Call("edit_file", {"path": "shop/prices.py", "edits": edits}))
+
+
 def _written(results: Results) -> Reply:
     name, response = next(iter(results.items()))
     if "error" not in response:
-        return Reply.says(f"Done: `{name}` made the change that you saw. `gemcode undo` takes it back.")
+        changed = "note" in response.get("output", {})
+        what = "wrote what you chose of it" if changed else "made the change that you saw"
+        return Reply.says(f"Done: `{name}` {what}. `gemcode undo` takes it back.")
     error = response["error"]
     message = error.get("message", "") if isinstance(error, Mapping) else str(error)
     return Reply.says(f"It was not written. The tool told me: {message}")
+
+
+def _written_or_too_late(results: Results) -> Reply:
+    """A file that somebody saved in the meantime is read again."""
+    error = results["edit_file"].get("error", {}) if "edit_file" in results else {}
+    if isinstance(error, Mapping) and error.get("type") in ("stale", "conflict"):
+        said = Text("Somebody saved `shop/cart.py` while you were reading. I read it again and ask again.")
+        return Reply(steps=(said, READ_CART))
+    return _written(results)
 
 
 def _refused(results: Results) -> Reply:
@@ -74,11 +99,16 @@ def _calls(*calls: Call) -> Callable[[Results], Reply]:
     return lambda _: Reply.calls(*calls)
 
 
-READ_CART = Call("read_file", {"path": "shop/cart.py"})
+READ_PRICES = Call("read_file", {"path": "shop/prices.py"})
 TOPICS = (
     Topic("What is in this project?", ("what is in", "list", "overview"), (_calls(Call("list_files")), _listed)),
     Topic("Why is the total of a cart wrong?", ("why", "explain", "wrong"), (_calls(READ_CART), _explained)),
-    Topic("Fix the rounding in the cart.", ("fix", "rounding"), (_calls(READ_CART), _edit, _written)),
+    Topic(
+        "Fix the rounding in the cart.",
+        ("fix", "rounding"),
+        (_calls(READ_CART), _edit, _written_or_too_late, _edit, _written),
+    ),
+    Topic("Tidy up the prices.", ("tidy", "prices"), (_calls(READ_PRICES), _tidy, _written)),
     Topic(
         "Write a CHANGES.md that says so.",
         ("changes", "changelog"),
@@ -94,9 +124,10 @@ TOPICS = (
         ("colours", "colors", "escape"),
         (_calls(Call("read_file", {"path": "notes/colours.txt"})), _harmless),
     ),
+    Topic("next", ("next", "skip"), (lambda _: Reply.says("Then the next one."),)),
 )
 HELP = "I am a script, not a model: gemcode demo needs no key and no network. I understand:\n\n" + "\n".join(
-    f"- {topic.prompt}" for topic in TOPICS
+    f"- {topic.prompt}" for topic in TOPICS if topic.prompt != "next"
 )
 
 

@@ -14,7 +14,7 @@ from gemcode.agent.policy import Sensitivity
 from gemcode.agent.tool import Answer, ApprovalRequest, Approved, Declined, FileChange, SecretRead, Stopped
 from gemcode.terminal.diffview import draw_all, draw_first, draw_hunk
 from gemcode.terminal.look import Size
-from gemcode.terminal.paint import Line, Style, line
+from gemcode.terminal.paint import Line, Style, line, width
 from gemcode.terminal.safe import escape, mixes_scripts
 from gemcode.terminal.view import NARROW, Marks, error_lines, plural
 from gemcode.workspace.diff import select_hunks, unified
@@ -60,6 +60,12 @@ _HELP = {
     "q": "do not write it and stop the turn",
 }
 _WORDS = {"y": "yes", "n": "no", "h": "hunks", "e": "edit", "a": "all this turn", "d": "diff", "q": "stop"}
+
+_HUNK_KEYS = (
+    "y take  n skip  a take rest  d skip rest  b back  q cancel",
+    "y take  n skip  a rest  d none  b back  q end",
+    "y n a d b q",
+)
 
 
 class Approval:
@@ -266,9 +272,12 @@ class _Question:
             drawn = draw_hunk(hunk, self._interviewer.size().columns, self._interviewer.marks, full=True)
             self._interviewer.show(drawn.lines)
             place = f"Hunk {index + 1} of {len(hunks)}  {self._path}:{hunk.new_start}"
-            words = "   y take  n skip  a take rest  d skip rest  b back  q cancel"
-            narrow = self._interviewer.size().columns < NARROW
-            key = await self._interviewer.key(line((Style.ASK, place), " y n a d b q" if narrow else words), "ynadbq")
+            wordings = (
+                "y take  n skip  a take rest  d skip rest  b back  q cancel",
+                "y take  n skip  a all  d none  b q",
+            )
+            question = _fitting(place, (*wordings, "y n a d b q"), self._interviewer.size().columns)
+            key = await self._interviewer.key(question, "ynadbq")
             rest = {later.number for later in hunks[index:]}
             match key:
                 case "y":
@@ -298,14 +307,19 @@ def _refusal(key: str) -> Answer:
 
 
 def _question(asked: str, letters: str, interviewer: Interviewer) -> Line:
-    columns = interviewer.size().columns
     words = "  ".join(f"{letter} {_WORDS[letter]}" for letter in letters)
-    if columns >= NARROW and len(asked) + len(words) + 2 < columns:
-        return line((Style.ASK, asked), f"  {words}")
-    keys = f" {' '.join(letters)}"
-    if len(asked) + len(keys) + 11 < columns:
-        return line((Style.ASK, asked), keys, "  (?=help)")
-    return line((Style.ASK, asked.split(" ")[0] + "?"), keys)
+    keys = " ".join(letters)
+    columns = interviewer.size().columns
+    if width(asked) + len(keys) + 4 > columns:
+        asked = asked.split(" ")[0] + "?"
+    return _fitting(asked, (words, words.replace(" this turn", ""), f"{keys} (?=help)", keys), columns)
+
+
+def _fitting(asked: str, wordings: Sequence[str], columns: int) -> Line:
+    """The question with the most words that leave room for the answer; below NARROW only letters."""
+    room = columns - width(asked) - 4
+    fitting = [keys for keys in wordings if len(keys) < room and (columns >= NARROW or "  " not in keys)]
+    return line((Style.ASK, asked), f"  {(fitting or wordings[-1:])[0]}")
 
 
 def _kind(data: bytes) -> str:

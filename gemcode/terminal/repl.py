@@ -103,6 +103,7 @@ class Repl:
         about = self.session.about()
         self._front.show(view.start_lines(about, self.session.conversation.mode.value))
         warming = asyncio.ensure_future(self._warm_up())
+        self._guide()
         if self.session.first_prompt:
             shown = escape(self.session.first_prompt).replace("\n", "\n  ")
             self._front.show([line((Style.BOLD, "> "), shown)])
@@ -157,7 +158,8 @@ class Repl:
 
     def _guide(self, typed: str = "", outcome: Outcome | None = None) -> None:
         if advice := self.session.guide.after(typed, outcome):
-            self._front.show([line((Style.BOLD, one)) for one in advice.split("\n")])
+            first, *rest = advice.split("\n")
+            self._front.show([(), line((Style.BOLD, first)), *map(line, rest)])
 
     async def _approve(self, request: ApprovalRequest) -> Answer:
         if said := self.session.guide.before_question(request):

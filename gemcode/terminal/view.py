@@ -85,13 +85,12 @@ def _conflict_lines(event: ToolFinished) -> list[Line]:
         facts.append(f"{error['lines']:+} line{'' if abs(error['lines']) == 1 else 's'}")
     when = f" ({', '.join(facts)})" if facts else ""
     what = _name(str(error.get("what", "changed on disk")))
-    said = [
-        line((Style.WARN, "! "), f"{_name(event.subject)} {what} while you were reading{when}. Not written."),
-        line("  Yours is untouched."),
-    ]
+    said = [line((Style.WARN, "! "), f"{_name(event.subject)} {what} while you were reading{when}.")]
     if kept := _name(str(error["kept"])):
-        said[1] = line(f"  Yours is untouched. The proposal is kept as {kept}.")
+        said.append(line(f"  Not written. Yours is untouched. The proposal is kept as {kept}."))
         said.append(line(f"  See both: /restore {kept} in the chat, or gemcode restore {kept}."))
+    else:
+        said.append(line("  Not written. Yours is untouched."))
     return said
 
 

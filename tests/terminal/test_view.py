@@ -66,8 +66,8 @@ def test_29_a_write_that_came_too_late_says_what_is_kept() -> None:
     clock = time.strftime("%H:%M:%S", time.localtime(0))
     assert [plain(one) for one in view.tool_lines(event, UNICODE, 80)] == [
         "✗ edit_file     src/cart.py           not written",
-        f"! src/cart.py changed on disk while you were reading ({clock}, +2 lines). Not written.",
-        "  Yours is untouched. The proposal is kept as k3f9.",
+        f"! src/cart.py changed on disk while you were reading ({clock}, +2 lines).",
+        "  Not written. Yours is untouched. The proposal is kept as k3f9.",
         "  See both: /restore k3f9 in the chat, or gemcode restore k3f9.",
     ]
 
@@ -75,8 +75,8 @@ def test_29_a_write_that_came_too_late_says_what_is_kept() -> None:
 @pytest.mark.parametrize(
     ("details", "said"),
     [
-        ({"what": "was removed", "kept": "k3f9"}, "! src/cart.py was removed while you were reading. Not written."),
-        ({"kept": ""}, "  Yours is untouched."),
+        ({"what": "was removed", "kept": "k3f9"}, "! src/cart.py was removed while you were reading."),
+        ({"kept": ""}, "  Not written. Yours is untouched."),
         ({"kept": "k3f9", "time": 1e30, "lines": -1}, "unknown time, -1 line)"),
     ],
 )

@@ -8,3 +8,18 @@ def parse(text):
 
 def show(amount):
     return f"{amount:.2f} EUR"
+
+
+def discount(amount, percent):
+    """What is left of a price."""
+    return amount - amount * percent / 100
+
+
+def is_free(amount):
+    return amount < 0.005
+
+
+def compare(one, other):
+    """-1, 0 or 1, in whole cents."""
+    difference = round(one * 100) - round(other * 100)
+    return difference / abs(difference) if difference else 0
