@@ -10,13 +10,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from gemcode import audit
 from gemcode.agent.errors import ToolError
 from gemcode.agent.policy import Mode
+from gemcode.agent.registry import ToolRegistry
 from gemcode.agent.tool import ApprovalRequest, Approved
+from gemcode.audit import Audit
+from gemcode.tools import build_tools
 from gemcode.workspace import names, osfs, undo, writer
 from gemcode.workspace.root import Root
+from tests.test_audit import in_processes
 from tests.tools.bench import ToolBench
-from tests.tools.operations import answer, memory, tools_on
+from tests.tools.operations import UNLIMITED, answer, memory, tools_on
 from tests.workspace.corpus import INSIDE, OUTSIDE, Place, build, snapshot
 from tests.workspace.ground import before_call
 from tests.workspace.operations import Resolver
@@ -252,3 +257,36 @@ def test_t16_a_late_write_to_the_displaced_file_is_kept_and_told(tools: ToolBenc
     kept = [record for record in tools.bench.store.history() if record.status == "kept"]
     assert [tools.bench.store.read_object(record.intent.old or "") for record in kept] == [b"late\n"]
     assert target.read_text() == "ours\n"
+
+
+# --- several gemcodes at once ---
+
+
+def test_four_processes_write_audit_and_prune_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    project, state, log = tmp_path / "project", tmp_path / "state", tmp_path / "audit"
+    project.mkdir()
+    (project / "shared.txt").write_text("0\n")
+
+    def work(number: int) -> None:
+        with Root.open(project) as root, tools_on(root, state) as tools:
+            tools.registry = ToolRegistry(build_tools(tools.bench), Audit(log, f"s{number}", 20_000), UNLIMITED)
+            tools.turn.mode = Mode.ALL
+            for count in range(25):
+                assert answer(tools, "write_file", path=f"own{number}/{count}.txt", content=f"{number} {count}\n").ok
+                answer(tools, "read_file", path="shared.txt")
+                answer(tools, "write_file", path="shared.txt", content=f"{number} {count}\n")
+                tools.bench.store.prune()
+
+    in_processes(4, work)
+    verdict = audit.verify(log)
+    assert (verdict.problems, verdict.torn, verdict.unfinished) == ([], 0, 0)
+    outcomes = [record for record in audit.read(log) if record["event"] == "outcome"]
+    assert len(outcomes) == 4 * 25 * 3
+    assert {record.get("error") for record in outcomes} <= {None, "stale", "conflict", "busy"}
+    with Root.open(project) as root, tools_on(root, state) as tools:
+        assert tools.bench.store.verify().sound
+        written = [record for record in tools.bench.store.history() if record.happened]
+        assert len(written) == sum(record["ok"] and record["tool"] == "write_file" for record in outcomes)
+    for number in range(4):
+        assert (project / f"own{number}/24.txt").read_text() == f"{number} 24\n"
+    assert not list(project.rglob(names.TEMPORARY_PREFIX + "*"))
