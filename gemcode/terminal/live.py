@@ -9,7 +9,7 @@ from gemcode.agent.events import Event, Notice, StepFinished, StepStarted, ToolF
 from gemcode.agent.model import Retrying, TextDelta, ThoughtDelta
 from gemcode.terminal import view
 from gemcode.terminal.look import Look, Size
-from gemcode.terminal.paint import Line, Style, fit, line, paint, plain, width
+from gemcode.terminal.paint import Line, Style, fit, line, paint, plain, width, wrap
 from gemcode.terminal.safe import escape
 from gemcode.terminal.stream import Block, BlockSplitter, Kind
 
@@ -117,7 +117,8 @@ class LiveView:
         """Print lines for good, at once."""
         self._end_text()
         if self._tell is None:
-            self._region.frame(self._take_printed() + [paint(one, self._look) for one in lines], self._tail())
+            rows = [paint(row, self._look) for one in lines for row in wrap(one, self._size().columns)]
+            self._region.frame(self._take_printed() + rows, self._tail())
         else:
             self._region.frame(self._take_printed(), [])
             self._tell(lines)
@@ -171,7 +172,8 @@ class LiveView:
         columns = self._size().columns
         if self._retry is not None:
             event, until = self._retry
-            return [self._row(view.retry_line(event, until - time.monotonic() + 0.5), columns)]
+            remaining = until - time.monotonic() + 0.5
+            return [self._row(view.retry_line(event, remaining, columns - 1, self._marks.more), columns)]
         busy = [self._row(self._spinner(self._doing), columns)] if self._doing is not None else []
         return self._open_rows(columns) + busy
 

@@ -1,7 +1,7 @@
 """Lines of styled spans: how wide they are, how they are cut, and the bytes that show them. Text comes in escaped."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TypeAlias
 
@@ -86,3 +86,42 @@ def fit(of: Line, columns: int, mark: str = "") -> Line:
         out.append((style, text))
         room -= width(text)
     return tuple(out)
+
+
+def wrap(of: Line, columns: int) -> list[Line]:
+    """The line in rows that break at blanks, so that no word, path or id is torn by the edge; rows below are indented.
+
+    A word longer than a row is left to the terminal, and so is a line with tabs or newlines.
+    """
+    text = plain(of)
+    if width(text) <= columns or "\n" in text or "\t" in text:
+        return [of]
+    rows: list[list[Span]] = [[]]
+    used, blanks = 0, list[Span]()
+    for word in _words(of):
+        size = width(plain(word))
+        if not plain(word).strip(" "):
+            blanks = list(word)
+        elif rows[-1] and used + width(plain(tuple(blanks))) + size > columns:
+            rows.append([(Style.PLAIN, _INDENT), *word])
+            used, blanks = len(_INDENT) + size, []
+        else:
+            rows[-1] += [*blanks, *word]
+            used, blanks = used + width(plain(tuple(blanks))) + size, []
+    return [tuple(row) for row in rows]
+
+
+_INDENT = "  "
+
+
+def _words(of: Line) -> Iterator[Line]:
+    """Blanks and words in turn; a word may change its style."""
+    open_word: list[Span] = []
+    for style, text in of:
+        for piece in re.findall(" +|[^ ]+", text):
+            if open_word and (piece[0] == " ") != (open_word[0][1][0] == " "):
+                yield tuple(open_word)
+                open_word = []
+            open_word.append((style, piece))
+    if open_word:
+        yield tuple(open_word)

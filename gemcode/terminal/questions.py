@@ -19,7 +19,7 @@ from prompt_toolkit.shortcuts import PromptSession
 from gemcode.terminal import tty, view
 from gemcode.terminal.approval import Key
 from gemcode.terminal.look import Colour, Look, Size, terminal_size
-from gemcode.terminal.paint import Line, line, paint, paint_all
+from gemcode.terminal.paint import Line, line, paint, paint_all, wrap
 from gemcode.terminal.safe import write_stdout
 
 DEAF = 0.3  # seconds after a question was painted in which no key counts
@@ -47,7 +47,8 @@ class LiveInterviewer:
 
     def show(self, lines: Sequence[Line]) -> None:
         self.pause()
-        write_stdout(paint_all(lines, self.look))
+        columns = self.size().columns
+        write_stdout(paint_all((row for one in lines for row in wrap(one, columns)), self.look))
 
     async def key(self, question: Line, letters: str) -> str:
         """One key, no Enter."""

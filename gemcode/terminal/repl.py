@@ -11,7 +11,7 @@ from typing import Protocol
 
 from gemcode.agent.errors import GemcodeError, UsageError
 from gemcode.agent.events import Notice, Outcome, Status
-from gemcode.agent.messages import Text, UserMessage
+from gemcode.agent.messages import Text, Usage, UserMessage
 from gemcode.agent.tool import Answer, ApprovalRequest
 from gemcode.terminal import programs, tty, view
 from gemcode.terminal.approval import Approval, Editor
@@ -196,7 +196,7 @@ class Repl:
             lines.append(view.cancelled_line(outcome.duration_ms / 1000, outcome, marks))
         elif outcome.status is not Status.WRITE_REFUSED:  # each refusal has its own line already
             lines += view.outcome_lines(outcome, marks, verbose=self.session.verbose)
-        if outcome.steps:
+        if outcome.usage != Usage():  # else nothing is known of it
             columns = terminal_size().columns
             lines.append(view.status_line(outcome, self.session.about().model, self.ledger.spent, columns))
         self._front.show(lines)

@@ -121,11 +121,15 @@ def notice_line(notice: Notice, marks: Marks) -> Line:
     return line(mark, escape(notice.text))
 
 
-def retry_line(event: Retrying, remaining: float) -> Line:
-    """Why it waits and how long still."""
-    reason = escape(event.reason).rstrip(".")
+def retry_line(event: Retrying, remaining: float, columns: int | None = None, more: str = "") -> Line:
+    """Why it waits and how long still. Of a reason too long for the columns the end goes, not the number."""
+    reason = escape(event.reason, single_line=True).rstrip(".")
     tries = f"Try {event.attempt + 1} of {event.attempts}" if event.attempts else "Retrying"
-    return line((Style.WARN, "! "), f"{reason}. {tries} in {max(remaining, 0):.0f} s  (Ctrl-C cancels)")
+    rest = f". {tries} in {max(remaining, 0):.0f} s  (Ctrl-C cancels)"
+    if columns is not None:
+        rest = rest if len(rest) < columns - 12 else f" {max(remaining, 0):.0f} s"
+        reason = cut(reason, columns - 2 - len(rest), more)
+    return line((Style.WARN, "! "), reason + rest)
 
 
 def error_lines(error: GemcodeError, marks: Marks, *, verbose: bool = False) -> list[Line]:

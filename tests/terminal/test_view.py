@@ -12,7 +12,7 @@ from gemcode.agent.messages import ToolCall, ToolResult, Usage
 from gemcode.agent.model import Retrying
 from gemcode.terminal import view
 from gemcode.terminal.look import Colour, Look
-from gemcode.terminal.paint import Line, Style, cut, fit, line, paint, plain, width
+from gemcode.terminal.paint import Line, Style, cut, fit, line, paint, plain, width, wrap
 from gemcode.terminal.view import ASCII, UNICODE, About
 
 anything = st.text(alphabet=st.characters(), max_size=40)
@@ -87,6 +87,13 @@ def test_29_other_forms_of_it(details: dict[str, object], said: str) -> None:
 def test_29_where_ours_had_to_stay_nothing_is_claimed_about_theirs() -> None:
     (only,) = view.tool_lines(conflict(kept="k3f9", written=True), UNICODE, 80)
     assert "for the model" in plain(only)
+
+
+@pytest.mark.parametrize("room", [20, 39, 60, 79])
+def test_33_the_number_of_a_wait_is_never_cut_off(room: int) -> None:
+    event = Retrying("The limit per minute is reached (GenerateContentPaidTierInputTokensPerModelPerMinute).", 9, 1, 5)
+    shown = plain(view.retry_line(event, 8.6, room, "…"))
+    assert len(shown) <= room and " 9 s" in shown and shown.startswith("! The limit")
 
 
 @given(anything, anything, anything, st.booleans(), columns)
@@ -173,6 +180,24 @@ def test_cut_text_is_never_too_wide(text: str, room: int) -> None:
 
 def test_wide_letters_count_twice_and_combining_ones_not_at_all() -> None:
     assert [width(text) for text in ("abc", "日本", "e\u0301", "한")] == [3, 4, 1, 2]
+
+
+def test_a_long_line_breaks_at_blanks_and_keeps_its_styles() -> None:
+    rows = wrap(line((Style.WARN, "! "), "src/cart.py changed; kept as ", (Style.BOLD, "k3f9"), ". Look at it"), 30)
+    assert [plain(row) for row in rows] == ["! src/cart.py changed; kept as", "  k3f9. Look at it"]
+    assert (Style.BOLD, "k3f9") in rows[1]
+    assert wrap(line("a" * 50), 30) == [line("a" * 50)]
+    assert len(wrap(line("one\ttwo " * 20), 30)) == 1
+
+
+@given(st.lists(st.text(alphabet="ab\u4f60 ", max_size=12), max_size=12), columns)
+def test_wrapping_loses_nothing_and_tears_nothing(pieces: list[str], room: int) -> None:
+    whole = line("x", *pieces)
+    rows = wrap(whole, room)
+    assert "".join(map(plain, rows)).replace(" ", "") == plain(whole).replace(" ", "")
+    words = plain(whole).split()
+    assert all(word in words for row in rows for word in plain(row).split())
+    assert all(width(plain(row)) <= max(room, 2 + max(map(width, words))) for row in rows)
 
 
 def test_paint_follows_the_look() -> None:
