@@ -24,7 +24,8 @@ def _run(arguments: list[str]) -> int:
     from gemcode.hardening import harden
 
     harden()
-    if not arguments:  # the usual way in: without flags there is nothing that typer, half of the start, could do
+    # The usual way in: without flags there is nothing that typer, half of the start, could do, but for completion.
+    if not arguments and "_GEMCODE_COMPLETE" not in os.environ:
         from gemcode.commands.chat import start
         from gemcode.running import exit_code
 
