@@ -5,7 +5,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,6 +22,7 @@ from gemcode.agent.session import Session, SessionStore
 from gemcode.agent.tool import AnyTool, Approver
 from gemcode.audit import Audit
 from gemcode.config import Settings
+from gemcode.frozen import frozen
 from gemcode.gemini import catalog
 from gemcode.gemini.settings import GeminiSettings
 from gemcode.terminal.headless import OutputFormat, Reporter, open_reporter
@@ -38,7 +39,7 @@ from gemcode.workspace.store import Store
 INSTRUCTION_FILES = ("AGENTS.md", "GEMINI.md")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """What the user gave on the command line. None and "" mean: not given."""
 
@@ -52,7 +53,7 @@ class Options:
     no_color: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Project:
     """One open project with everything that belongs to it."""
 

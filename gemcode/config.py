@@ -6,7 +6,7 @@ Nothing here opens the project; its file comes in as text.
 import ipaddress
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from gemcode.agent.bounds import MAXIMA, Bounds
 from gemcode.agent.errors import UsageError
 from gemcode.agent.policy import Mode
 from gemcode.agent.redaction import KEY_VARIABLES
+from gemcode.frozen import frozen
 
 DEFAULT_MODEL = "gemini-3.8-flash"
 PROJECT_FILE = ".gemcode.toml"
@@ -44,7 +45,7 @@ class Secret:
         raise TypeError("a key is neither copied nor stored")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """Everything a command needs to know, decided once."""
 

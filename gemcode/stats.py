@@ -8,6 +8,7 @@ from gemcode.agent.counters import Counters, ToolCount, percentile
 from gemcode.agent.messages import Usage
 from gemcode.agent.session import Line
 from gemcode.agent.transcript import CallEnded, Opened, StepTaken, TurnEnded
+from gemcode.frozen import frozen
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class Day:
                 pass
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stats:
     sessions: int
     days: tuple[Day, ...]

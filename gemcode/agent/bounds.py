@@ -1,11 +1,11 @@
 """The limits of the tools, as data. Each has a fixed maximum that no setting passes."""
 
-from dataclasses import dataclass
+from gemcode.frozen import frozen
 
 MEGABYTE = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     """Defaults. Sizes in bytes, times in seconds."""
 

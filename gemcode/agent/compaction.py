@@ -6,7 +6,7 @@ It changes nothing by itself: the result is a value that the loop commits, and t
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gemcode.agent.caps import json_size, result_size
 from gemcode.agent.conversation import ConversationState
@@ -29,6 +29,7 @@ from gemcode.agent.messages import (
 )
 from gemcode.agent.model import FinishKind, ModelEvent, ModelReplied, Retrying
 from gemcode.agent.transcript import Compacted
+from gemcode.frozen import frozen
 
 BYTES_PER_TOKEN = 4.0
 KEPT_SHARE = 1 / 8  # of the conversation: how much of its newest part stays as it is
@@ -44,7 +45,7 @@ and the list of changed files are kept beside it: don't repeat them. Plain text,
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """How much of the model's input limit is used. `tokens` is as the service counted, or an estimate."""
 
@@ -196,7 +197,7 @@ async def _ask(
     raise ModelError("The model gave no summary.", "Try again with /compact, or start anew with /clear.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextReport:
     """What fills the window, in tokens: rows of (what, tokens), and their sum."""
 

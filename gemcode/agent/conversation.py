@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import Message, ModelMessage, Text, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
 from gemcode.agent.transcript import CallEnded, Committed, Compacted, Entry, StepTaken, Titled, Uncompacted, Withdrawn
+from gemcode.frozen import frozen
 
 TITLE_LENGTH = 80
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replaced:
     """How things stood before a compaction, and how long the history was right after it."""
 

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gemcode.agent.transcript import CallEnded, Entry
+from gemcode.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCount:
     """One row. Times are in milliseconds, without what a person took to answer."""
 

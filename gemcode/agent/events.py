@@ -1,16 +1,16 @@
 """What happens, told to whoever listens. Events are frozen values; no listener can steer the loop."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from gemcode.agent.errors import ExitCode, GemcodeError
 from gemcode.agent.messages import ToolCall, ToolResult, Usage
 from gemcode.agent.model import Finish, Retrying, TextDelta, ThoughtDelta
+from gemcode.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepStarted:
     """A request goes out to the model."""
 
@@ -18,7 +18,7 @@ class StepStarted:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepFinished:
     """The model's answer is complete. `final`: no call follows, so `text` is the answer."""
 
@@ -29,13 +29,13 @@ class StepFinished:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolStarted:
     call: ToolCall
     subject: str  # what it is about, for one line: a path, a pattern
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolFinished:
     call: ToolCall
     subject: str
@@ -43,7 +43,7 @@ class ToolFinished:
     duration_ms: float  # without the time a person took to answer
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """One sentence for the person."""
 
@@ -84,7 +84,7 @@ _EXIT_CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallRecord:
     """One executed call, as the json output reports it."""
 
@@ -98,7 +98,7 @@ class CallRecord:
     writes: bool = False  # it was meant to change a file
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileChanged:
     """A file on disk is different now."""
 
@@ -109,7 +109,7 @@ class FileChanged:
     removed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """The whole turn."""
 
@@ -125,7 +125,7 @@ class Outcome:
     error: GemcodeError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnFinished:
     outcome: Outcome
 

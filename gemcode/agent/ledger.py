@@ -1,12 +1,12 @@
 """What a turn did to files, from the tool log and never from the model's words: written, refused, failed. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from gemcode.agent.events import CallRecord, FileChanged, Outcome
+from gemcode.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """A file that is different now; several writes to it are one entry."""
 
@@ -20,13 +20,13 @@ class Written:
         return f"{self.path} {self.action} (+{self.added} -{self.removed})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotWritten:
     path: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ledger:
     """`refused` by the person or the mode; `failed` for any other reason. A later success takes an entry away."""
 

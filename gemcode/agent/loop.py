@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from gemcode.agent import compaction
 from gemcode.agent.caps import result_size
@@ -53,6 +52,7 @@ from gemcode.agent.transcript import (
     forget,
 )
 from gemcode.agent.turn import Turn, endless, milliseconds_since, unfinished
+from gemcode.frozen import frozen
 
 GoOn = Callable[[str], Awaitable[bool]]
 
@@ -62,7 +62,7 @@ async def stop_unasked(_: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnLimits:
     """Where a turn stops by itself. `cost_usd` is for all turns of this agent together."""
 
@@ -73,7 +73,7 @@ class TurnLimits:
     compact_at: float | None = 0.8  # share of the model's window; None: only when asked to
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Persona:
     """Who the model is in this session: the stable prefix of every request."""
 

@@ -7,15 +7,16 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gemcode.agent.messages import ToolCall, ToolMessage, ToolResult
+from gemcode.frozen import frozen
 
 REPEATS = 3
 LONGEST_CYCLE = 8  # steps
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loop:
     """What repeats. `told`: the model was told so and went on all the same."""
 

@@ -4,14 +4,16 @@ A part that came from the service keeps its JSON in `raw`: it is replayed as it 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, TypeAlias
+
+from gemcode.frozen import frozen
 
 JsonObject: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     """Words of the user or of the model."""
 
@@ -20,7 +22,7 @@ class Text:
     raw: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thought:
     """A summary of the model's thinking: shown on request, never part of the answer."""
 
@@ -29,7 +31,7 @@ class Thought:
     raw: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A call the model asks for. `id` is the service's, or a local one where the service gives none."""
 
@@ -40,7 +42,7 @@ class ToolCall:
     raw: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blob:
     """Bytes with a media type: an image, a PDF."""
 
@@ -50,7 +52,7 @@ class Blob:
     raw: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opaque:
     """A part of a kind we do not know. It is carried along and replayed in place."""
 
@@ -61,7 +63,7 @@ UserPart: TypeAlias = Text | Blob | Opaque
 ModelPart: TypeAlias = Text | Thought | ToolCall | Blob | Opaque
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolResult:
     """The answer to one call, with two faces: `response` for the model, `display` for the person (never sent)."""
 
@@ -86,7 +88,7 @@ class ToolResult:
         return str(error.get("type", "error")) if isinstance(error, dict) else "error"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserMessage:
     parts: tuple[UserPart, ...]
 
@@ -99,7 +101,7 @@ class UserMessage:
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelMessage:
     """One step of the model, its parts in the order received. Never empty in a history."""
 
@@ -114,7 +116,7 @@ class ModelMessage:
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolMessage:
     """All results of one model step, one per call, in call order: the pairing rule can't be broken."""
 
@@ -124,7 +126,7 @@ class ToolMessage:
 Message: TypeAlias = UserMessage | ModelMessage | ToolMessage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolDeclaration:
     """What the model is told about a tool. `schema` is JSON Schema."""
 
@@ -139,7 +141,7 @@ class ChoiceMode(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolChoice:
     """Whether the model may, must or must not call; with `names`, one of these only."""
 
@@ -147,7 +149,7 @@ class ToolChoice:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Generation:
     """How to generate. None means: the model's own default."""
 
@@ -161,7 +163,7 @@ class Generation:
     response_schema: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelRequest:
     """One request. `system` and `tools` are the stable prefix: they must not vary between the turns of a session."""
 
@@ -173,7 +175,7 @@ class ModelRequest:
     generation: Generation = Generation()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """Tokens. `prompt` includes `cached`; `output` excludes `thought`."""
 

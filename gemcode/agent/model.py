@@ -1,11 +1,11 @@
 """What the loop asks of a model: one streamed step. Implemented by gemini/, and by scripts in tests."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from gemcode.agent.messages import ModelMessage, ModelRequest, Usage
+from gemcode.frozen import frozen
 
 
 class FinishKind(StrEnum):
@@ -19,24 +19,24 @@ class FinishKind(StrEnum):
     OTHER = "other"  # anything else, also reasons not yet known
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finish:
     kind: FinishKind
     reason: str  # as the service says it: STOP, MAX_TOKENS, SAFETY…; "" when it said none
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThoughtDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retrying:
     """This attempt failed and another follows after `delay` seconds. All text of the step so far is void."""
 
@@ -46,7 +46,7 @@ class Retrying:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelReplied:
     """The step is complete. Always the last event of a stream that does not raise ModelError."""
 

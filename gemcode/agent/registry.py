@@ -26,6 +26,7 @@ from gemcode.agent.tool import (
     Output,
     Preview,
 )
+from gemcode.frozen import frozen
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -37,7 +38,7 @@ class StopTurn(Exception):
     """The person ended the turn at a question."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     call_seconds: float = 30.0
     calls_per_turn: int = 200
@@ -61,7 +62,7 @@ class TurnState:
     late: dict[str, ToolResult] = field(default_factory=dict)  # results that came although the turn was cancelled
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prepared:
     """A call that was validated and decided on, ready to run."""
 
@@ -74,7 +75,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refused:
     """A call that will not run, with the result that says why."""
 

@@ -29,9 +29,10 @@ from gemcode.agent.transcript import (
     TurnEnded,
     Uncompacted,
 )
+from gemcode.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PastTurn:
     """What was asked and everything that happened then. The last event is TurnFinished."""
 

@@ -10,7 +10,6 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from gemcode.agent.conversation import ConversationState, folded
@@ -26,6 +25,7 @@ from gemcode.agent.transcript import (
     decode_entry,
     encode_entry,
 )
+from gemcode.frozen import frozen
 
 SUFFIX = ".jsonl"
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"  # nothing that looks like something else
@@ -34,7 +34,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _DAY = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One entry and when it was written, in seconds since 1970."""
 
@@ -42,7 +42,7 @@ class Line:
     entry: Entry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionInfo:
     """One row of a list of sessions."""
 

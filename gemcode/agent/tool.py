@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import ToolCall, ToolDeclaration, ToolResult
 from gemcode.agent.policy import Effect, Sensitivity
+from gemcode.frozen import frozen
 
 if TYPE_CHECKING:
     from gemcode.agent.arguments import Arguments
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileChange:
     """A write that has not happened: the very bytes that a person confirms and that are then written, or none of it."""
 
@@ -26,7 +27,7 @@ class FileChange:
     token: object = field(default=None, repr=False, compare=False)  # the workspace's own handle
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SecretRead:
     """A read of a file whose name says that it holds secrets."""
 
@@ -38,7 +39,7 @@ class SecretRead:
 Preview: TypeAlias = FileChange | SecretRead
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Output:
     """What a tool gives back: `value` for the model, `display` for the person, `changed` for the ledger."""
 
@@ -87,13 +88,13 @@ def _lean_schema(node: Any, *, names: bool = False) -> Any:
     return lean
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApprovalRequest:
     call: ToolCall
     preview: Preview
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Approved:
     """Yes, to `preview`: the person may have narrowed or edited what was proposed."""
 
@@ -101,12 +102,12 @@ class Approved:
     rest_of_turn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Declined:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stopped:
     """No, and end the turn."""
 

@@ -5,7 +5,7 @@ What the service sent is kept as it came (`raw`), so that a resumed conversation
 
 import base64
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeAlias, assert_never
 
 from gemcode.agent.events import FileChanged
@@ -25,11 +25,12 @@ from gemcode.agent.messages import (
     UserMessage,
 )
 from gemcode.agent.model import FinishKind
+from gemcode.frozen import frozen
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opened:
     """The first line of a file."""
 
@@ -40,19 +41,19 @@ class Opened:
     schema: int = SCHEMA
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Committed:
     """A message is part of the conversation now."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Withdrawn:
     """The last prompt got no answer and was given back to the person."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepTaken:
     """One answered request, whether or not the answer could be used."""
 
@@ -64,7 +65,7 @@ class StepTaken:
     finish_kind: str = FinishKind.COMPLETE.value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallEnded:
     """One call, without its arguments and result: those are in the messages."""
 
@@ -79,7 +80,7 @@ class CallEnded:
     said: str = ""  # what the person saw of the result in one line
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnEnded:
     status: str
     steps: int
@@ -89,7 +90,7 @@ class TurnEnded:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compacted:
     """`messages` replace the conversation so far, which stays above in the file."""
 
@@ -104,12 +105,12 @@ class Compacted:
         return f"Compacted {what}: {tokens}. The full text stays in the session file; undo with /compact undo."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Uncompacted:
     """The last compaction was undone: what it replaced is back, with what was said since."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Titled:
     title: str
 

@@ -4,11 +4,11 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gemcode import __version__, app, audit
 from gemcode.agent.errors import ExitCode, GemcodeError
 from gemcode.config import Settings
+from gemcode.frozen import frozen
 from gemcode.gemini import catalog
 from gemcode.terminal.look import choose_look, terminal_size
 from gemcode.terminal.safe import escape, write_stdout
@@ -19,7 +19,7 @@ from gemcode.workspace.root import is_root_or_home
 PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One line: what was looked at, how it is, and whether that is good (None: a fact, neither good nor bad)."""
 

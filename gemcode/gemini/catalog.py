@@ -6,16 +6,16 @@ Taken from the public model and pricing pages of October and November 2026 (AS_O
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 
 from gemcode.agent.messages import Usage
+from gemcode.frozen import frozen
 
 AS_OF = date(2026, 11, 15)
 DEFAULT_MODEL = "gemini-3.8-flash"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Price:
     """What a million tokens cost until `until` (inclusive), for prompts up to `prompt_limit` tokens."""
 
@@ -26,7 +26,7 @@ class Price:
     prompt_limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelInfo:
     """One model. Without `thinking_levels` it takes a token budget instead of a level."""
 

@@ -10,12 +10,12 @@ import re
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from gemcode.agent.errors import ExitCode, ModelError
 from gemcode.agent.messages import ModelRequest
 from gemcode.agent.model import ModelEvent, ModelReplied
+from gemcode.frozen import frozen
 from gemcode.gemini import failures, wire
 from gemcode.gemini.body import BodyEncoder
 from gemcode.gemini.reply import StreamDecoder
@@ -61,7 +61,7 @@ def warm_up() -> None:
     rehearse()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AvailableModel:
     """A model that the key can use."""
 

@@ -5,11 +5,11 @@ Pure. The text of the service is kept in `detail`; callers must take the key out
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from gemcode.agent.errors import ExitCode, ModelError
 from gemcode.agent.messages import JsonObject
+from gemcode.frozen import frozen
 from gemcode.gemini import catalog
 
 KEY_PAGE = "https://aistudio.google.com/apikey"
@@ -34,7 +34,7 @@ _CODES = {  # for an error that tells its status only
 _ENDPOINT_HINT = "Check the network, the proxy and GOOGLE_GEMINI_BASE_URL."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceError:
     """The service's error envelope, read with care: any field may be missing or of the wrong type."""
 

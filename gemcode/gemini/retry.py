@@ -1,11 +1,12 @@
 """What is tried again, how, and after how long. Pure decisions; persistent.py carries them out."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from gemcode.agent.errors import ExitCode, ModelError
 from gemcode.agent.messages import ModelRequest, UserMessage
 from gemcode.agent.model import Finish, FinishKind, ModelReplied
+from gemcode.frozen import frozen
 from gemcode.gemini import failures, wire
 
 _NUDGE = (
@@ -18,7 +19,7 @@ _REPHRASE = "Your last answer was withheld because it repeated published text. S
 _FINAL_REASONS = frozenset({"TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER", "ESCALATION", "PUP_LIMITED_DISABLED"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetryPolicy:
     """Where trying again ends."""
 
@@ -42,7 +43,7 @@ class Remedy(StrEnum):
     UNSIGN = "unsign"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """What this step has been through so far."""
 
@@ -57,7 +58,7 @@ class Progress:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Again:
     """Try again: why, when, how often at most, and with which change."""
 

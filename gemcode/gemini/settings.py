@@ -1,15 +1,17 @@
 """How to reach the service, and what must never be shown of it. Values only."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 from urllib.parse import quote
+
+from gemcode.frozen import frozen
 
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
 _SHORTEST_KEY = 6  # anything shorter is no key, and replacing it would garble the text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """A request for an answer went out."""
 
@@ -17,14 +19,14 @@ class Sent:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Received:
     """One event of a stream, as JSON."""
 
     event: object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refused:
     """An answer with another status than 200."""
 
@@ -33,7 +35,7 @@ class Refused:
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Broken:
     """The stream failed, or the connection did, or we left."""
 
@@ -43,7 +45,7 @@ class Broken:
 Traffic: TypeAlias = Sent | Received | Refused | Broken
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GeminiSettings:
     """`trace` is told one line per request and per answer; `observe` is told all that goes to and fro."""
 

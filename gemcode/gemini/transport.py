@@ -12,7 +12,6 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -22,6 +21,7 @@ from google import genai
 from google.genai import types
 
 from gemcode.agent.errors import ExitCode, ModelError
+from gemcode.frozen import frozen
 from gemcode.gemini import failures, trust
 from gemcode.gemini.settings import DEFAULT_BASE_URL, Broken, GeminiSettings, Received, Refused, Sent, Traffic
 from gemcode.gemini.sse import RESPONSE_LIMIT, EventReader
@@ -30,7 +30,7 @@ _PLACEHOLDER = "."  # the SDK wants contents; the body is replaced on the way ou
 _HEARTBEAT = b"data: {}\r\n\r\n"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exchange:
     """What one SDK call sends and receives, known to the HTTP client by context."""
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from gemcode.agent.errors import UsageError
 from gemcode.agent.policy import Mode
+from gemcode.frozen import frozen
 from gemcode.terminal import programs
 from gemcode.terminal.safe import escape
 from gemcode.terminal.session import ReplSession, SavedSession
@@ -45,7 +46,7 @@ class Desk(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     name: str
     summary: str
@@ -228,7 +229,7 @@ COMMANDS = {
     command.name: command
     for command in (
         Command("/help", "this list, or one command with an example", "/help model", _help),
-        Command("/model", "show the models, or switch to one", "/model gemini-3.8-pro", _model),
+        Command("/model", "show the models, or switch to one", "/model gemini-3.1-pro-preview", _model),
         Command("/approve", "what passes without a question: ask, edits, all, none", "/approve edits", _approve),
         Command("/tools", "the tools the model may call; stats counts the calls", "/tools stats", _tools),
         Command("/diff", "what the session, or its last turn, has changed on disk", "/diff turn", _diff),

@@ -4,9 +4,9 @@ Every line of a file carries the gutter, which nothing else on the screen has: a
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from gemcode.frozen import frozen
 from gemcode.terminal.paint import Line, Style, cut, line, width
 from gemcode.terminal.safe import escape_exactly
 from gemcode.terminal.view import NARROW, Marks, plural
@@ -17,7 +17,7 @@ BLANKS = 20  # blank lines in a row that are drawn without being asked for
 _STYLES = {"-": Style.BAD, "+": Style.GOOD, " ": Style.PLAIN}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drawn:
     """Lines on the screen, and whether every changed character of the file is among them."""
 

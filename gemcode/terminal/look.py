@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from gemcode.frozen import frozen
 
 
 class Colour(Enum):
@@ -18,7 +19,7 @@ class Size(NamedTuple):
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """`live`: lines may be rewritten in place. Without it every line is printed once and stays (linear mode)."""
 

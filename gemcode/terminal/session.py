@@ -1,7 +1,7 @@
 """What the REPL is given by the composition root: the conversation, and the functions behind the slash commands."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
@@ -9,6 +9,7 @@ from gemcode.agent.events import Outcome, Sink
 from gemcode.agent.messages import Message, UserMessage
 from gemcode.agent.policy import Mode
 from gemcode.agent.tool import ApprovalRequest, Approver
+from gemcode.frozen import frozen
 from gemcode.terminal.view import About
 
 
@@ -23,7 +24,7 @@ class Conversation(Protocol):
     async def run(self, prompt: UserMessage, emit: Sink) -> Outcome: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SavedSession:
     """One row of /resume."""
 
@@ -35,7 +36,7 @@ class SavedSession:
     cost_usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Services:
     """What the slash commands need from other rooms. Each gives text for the person, or raises GemcodeError.
 
@@ -72,7 +73,7 @@ class Guide:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplSession:
     """Everything the REPL works on. `about` is asked anew each time: model and session id may change.
 

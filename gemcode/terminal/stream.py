@@ -5,8 +5,9 @@ code line by line. What the chunks were makes no difference.
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum
+
+from gemcode.frozen import frozen
 
 _fence = re.compile(r"^( *)(`{3,}|~{3,})([^\n]*)$")
 _heading = re.compile(r"^ {0,3}#{1,6}(?:[ \t]|$)")
@@ -26,7 +27,7 @@ class Kind(Enum):
     CODE = "code"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """A finished block, or one line of code. `gap`: a blank line goes before it."""
 
@@ -37,7 +38,7 @@ class Block:
     first: bool = True  # of a code block
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Fence:
     mark: str
     indent: int

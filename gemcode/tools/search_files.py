@@ -11,6 +11,7 @@ from gemcode.agent.arguments import Arguments, WholeNumber
 from gemcode.agent.errors import ToolError
 from gemcode.agent.policy import Effect, Sensitivity
 from gemcode.agent.tool import Output, Preview, Tool
+from gemcode.frozen import frozen
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names, osfs
 from gemcode.workspace.listing import WalkReport, walk_files
@@ -48,7 +49,7 @@ class _Tally:
             self.notes.append(text)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Matcher:
     """`maybe` is asked once a file and never misses; `line` decides line by line."""
 

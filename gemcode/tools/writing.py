@@ -1,19 +1,18 @@
 """From new bytes to a proposal that a person can see, and from a confirmed proposal to the file. Shared by the tools
 that write; the only way they do."""
 
-from dataclasses import dataclass
-
 from gemcode.agent.errors import ToolError
 from gemcode.agent.events import FileChanged
 from gemcode.agent.policy import Sensitivity
 from gemcode.agent.tool import FileChange, Output, Preview
+from gemcode.frozen import frozen
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names, writer
 from gemcode.workspace.diff import unified
 from gemcode.workspace.proposal import Snapshot, propose, snapshot
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Token:
     """What the proposal was made from, and what the model asked for: the person may have changed it since."""
 

@@ -7,9 +7,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from gemcode.frozen import frozen
 from gemcode.workspace.text import ENDS, Binary, TextFile, decode, line_end, split_lines
 
 CONTEXT = 3
@@ -25,7 +25,7 @@ class Block(NamedTuple):
     j2: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiffLine:
     """One line as shown. `end` is "lf", "crlf", "cr" or "none" (the last line of a file without a final newline)."""
 
@@ -36,7 +36,7 @@ class DiffLine:
     new: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hunk:
     """A group of neighbouring changes with context; `number` counts from 1 and is what select_hunks takes."""
 
@@ -52,7 +52,7 @@ class Hunk:
         return f"@@ -{self.old_start},{self.old_count} +{self.new_start},{self.new_count} @@"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diff:
     """All hunks, the counts, and in `notes` what line text can't show: encoding, byte order mark, line ends."""
 
@@ -224,7 +224,7 @@ def _group(blocks: Iterable[Block]) -> list[list[Block]]:
     return groups
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Side:
     """One version: what it decodes to, its lines as bytes, and how to show one."""
 

@@ -6,12 +6,12 @@ Pure. Bytes outside the change stay identical; what can't be kept is refused. A 
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from itertools import accumulate, pairwise
 from typing import Literal
 
 from gemcode.agent.errors import ToolError
+from gemcode.frozen import frozen
 from gemcode.workspace.diff import align
 from gemcode.workspace.text import Binary, TextFile, decode, dominant_end, encode, line_end, normalise, split_lines
 
@@ -21,7 +21,7 @@ FUZZY_LINES = 5_000
 FUZZY_WIDTH = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edit:
     """Replace `old` by `new`, which occurs exactly once, or everywhere with `all`."""
 
@@ -30,7 +30,7 @@ class Edit:
     all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Change:
     start: int  # offsets in the exact text
     stop: int

@@ -5,8 +5,8 @@ Ignoring only shortens listings; it never permits or forbids anything.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from gemcode.frozen import frozen
 from gemcode.workspace.wildmatch import compile_set, encode_name, literal_length, translate
 
 MAX_BYTES = 64 << 10
@@ -42,7 +42,7 @@ class IgnoreFile:
         return None if best < 0 else not self._negated[best]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IgnoreStack:
     """The ignore files that hold in one directory, strongest first: gemcode's own before git's, near before far."""
 
@@ -68,7 +68,7 @@ class IgnoreStack:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Pattern:
     text: bytes
     negated: bool

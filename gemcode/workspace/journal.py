@@ -8,10 +8,11 @@ import os
 import secrets
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from gemcode.agent.errors import ToolError
+from gemcode.frozen import frozen
 from gemcode.workspace import osfs
 from gemcode.workspace.locks import EXCLUSIVE, PATIENCE, LockFile, close_quietly
 from gemcode.workspace.objects import Hash, put_file
@@ -23,7 +24,7 @@ Status = Literal["open", "written", "durability_unknown", "not_written", "kept"]
 Action = Literal["created", "modified", "deleted", "kept"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Intent:
     """What a write is about to do; `old` or `new` is None where there is no file before or after it."""
 
@@ -37,7 +38,7 @@ class Intent:
     directories: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteRecord:
     """One entry of the history. A "kept" one is a version set aside: `old` is its content, for restore."""
 
@@ -171,7 +172,7 @@ class Journal:
         match entry["kind"]:
             case "intent" | "keep" as kind:
                 directories = tuple(map(str, entry["directories"]))
-                intent = Intent(**{**{name: entry[name] for name in Intent.__slots__}, "directories": directories})
+                intent = Intent(**{**{name: entry[name] for name in Intent.__match_args__}, "directories": directories})
                 who = (str(entry["session"]), str(entry["process"]))
                 status: Status = "kept" if kind == "keep" else "open"
                 id = str(entry["id"])
@@ -184,7 +185,7 @@ class Journal:
 
 
 def _intent_json(intent: Intent) -> dict[str, Any]:
-    return {name: getattr(intent, name) for name in Intent.__slots__}
+    return {name: getattr(intent, name) for name in Intent.__match_args__}
 
 
 def _line(fields: dict[str, Any]) -> str:

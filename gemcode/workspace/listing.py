@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gemcode.agent.errors import ToolError
+from gemcode.frozen import frozen
 from gemcode.workspace import names, osfs
 from gemcode.workspace.ignore import MAX_BYTES, IgnoreFile, IgnoreStack
 from gemcode.workspace.refusal import tool_error
@@ -25,7 +26,7 @@ _IGNORE_FILES = {".gitignore": IgnoreStack.with_git, ".gemcodeignore": IgnoreSta
 _HANDLE_NOTE = "A path that begins with 'handle:' stands for a name with unusual characters; give it back unchanged."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListingLimits:
     """How far a walk goes before it stops with a note."""
 
@@ -35,7 +36,7 @@ class ListingLimits:
     directory_entries: int = 100_000  # names read from one directory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listing:
     """One page. `links` are those of `files` that are symbolic links."""
 

@@ -1,10 +1,10 @@
 """What a write is about, as values: the file as it was shown, the change that was confirmed, and what came of it."""
 
 import stat
-from dataclasses import dataclass
 from typing import Literal
 
 from gemcode.agent.errors import ToolError
+from gemcode.frozen import frozen
 from gemcode.workspace.journal import Identity
 from gemcode.workspace.objects import Hash, hash_of
 from gemcode.workspace.refusal import tool_error
@@ -13,7 +13,7 @@ from gemcode.workspace.root import Root
 FILE_BYTES = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """A file as the person is shown it: its content, its place, and the directories that a write would have to make."""
 
@@ -30,7 +30,7 @@ class Snapshot:
         return self.data is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposal:
     """A change, bound to what it was decided on. `after` None removes the file, and then the directories in `remove`
     as far as they are empty; `mode` is for a file that is new.
@@ -47,7 +47,7 @@ class Proposal:
         return "created" if not self.before.exists else "deleted" if self.after is None else "modified"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteResult:
     """What came of it. `id` undoes it, `notes` are sentences for the person. "Not written" is a ToolError instead."""
 

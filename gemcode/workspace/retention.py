@@ -8,15 +8,16 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from gemcode.frozen import frozen
 from gemcode.workspace import locks, osfs
 from gemcode.workspace.area import Area
 from gemcode.workspace.journal import WriteRecord
 from gemcode.workspace.objects import DIRECTORY, Hash, Objects
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """How much is kept, and how much room a write must find."""
 
@@ -28,7 +29,7 @@ class Limits:
     file_bytes: int = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pruned:
     """What a prune removed."""
 

@@ -6,11 +6,12 @@ It lives outside of the project, which it never touches but to clean up after a 
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from gemcode.agent.errors import ToolError, UsageError
+from gemcode.frozen import frozen
 from gemcode.workspace import locks, osfs
 from gemcode.workspace.area import Area, open_project, open_state_directory
 from gemcode.workspace.displaced import Displaced
@@ -23,7 +24,7 @@ from gemcode.workspace.root import Root
 _OWNER = "owner"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verification:
     """What a full check of the store found."""
 

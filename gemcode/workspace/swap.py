@@ -9,6 +9,7 @@ import os
 import stat
 from dataclasses import dataclass
 
+from gemcode.frozen import frozen
 from gemcode.workspace import osfs
 from gemcode.workspace.area import LATE_FLAGS, hash_file
 from gemcode.workspace.journal import Identity
@@ -21,7 +22,7 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _NO_LINKS = (*_UNSUPPORTED, errno.EPERM, errno.EMLINK, errno.EXDEV)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """Who sits at a name, and the content if it is a regular file of a bearable size with no other name."""
 

@@ -7,10 +7,10 @@ is shown `TextFile.view`, where every line end is "\\n"; edit.py gives each unto
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from gemcode.agent.errors import ToolError
+from gemcode.frozen import frozen
 
 Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "latin-1"]
 Newline = Literal["lf", "crlf", "cr", "mixed", "none"]
@@ -48,7 +48,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _ODD_CONTROLS = bytes(range(0x20)).translate(None, b"\t\n\r\f\b\x1b") + b"\x7f"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextFile:
     """A file that is text: the exact text without its byte order mark, and what is needed to write it back."""
 
@@ -64,7 +64,7 @@ class TextFile:
         return normalise(self.text)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binary:
     """A file that is not text, named for the person."""
 
@@ -72,7 +72,7 @@ class Binary:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cut:
     """What a span left out, and how to go on."""
 
@@ -81,7 +81,7 @@ class Cut:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """Lines first..last (from 1, inclusive) of total; an empty span has last == first - 1."""
 

@@ -3,16 +3,15 @@
 Nothing is written here. A file that was changed since is a conflict, never overwritten by an undo.
 """
 
-from dataclasses import dataclass
-
 from gemcode.agent.errors import ToolError
+from gemcode.frozen import frozen
 from gemcode.workspace.journal import WriteRecord
 from gemcode.workspace.proposal import Proposal, snapshot
 from gemcode.workspace.root import Root
 from gemcode.workspace.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UndoPlan:
     """What an undo would do, the newest write first, and what stands against it."""
 
