@@ -20,7 +20,7 @@ _VENDOR_PREFIXES = ("models/", "google/", "google.")
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """Everything that one gateway needs. `state` is where stored responses live; None keeps them in memory."""
+    """Everything that one gateway needs. `state` is the directory of stored responses; None keeps them in memory."""
 
     gemini: GeminiSettings
     token: str = field(repr=False)

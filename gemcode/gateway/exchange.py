@@ -22,6 +22,7 @@ from gemcode.gateway.dialect import (
     Failure,
     FailureKind,
     ReplyEvent,
+    Started,
     dump_bytes,
 )
 
@@ -115,29 +116,31 @@ class Exchange:
         Returns the failure that broke a stream under way; one before the first byte is raised.
         """
         pinging = asyncio.create_task(self._keep_alive(encoder, ping_seconds))
+        waiting = b""
         try:
             async with aclosing(events):
                 async for event in events:
-                    frames = encoder.feed(event)
+                    waiting += encoder.feed(event)
                     if isinstance(event, Ended):
                         keep(encoder)  # before the client knows the end: its next request may build on it
-                    await self._frame(encoder, frames)
+                    elif not isinstance(event, Started):  # the start goes out with what follows it at once
+                        await self._frame(encoder, waiting)
+                        waiting = b""
         except Failure as failure:
             if not self.status and failure.kind not in encoder.told_failures:
                 raise
-            await self._frame(encoder, encoder.fail(failure))
-            await self.write(b"", more=False)
+            await self._frame(encoder, encoder.fail(failure), more=False)
             return failure
         finally:
             pinging.cancel()
-        await self.write(b"", more=False)
+        await self._frame(encoder, waiting, more=False)
         return None
 
-    async def _frame(self, encoder: Encoder, data: bytes) -> None:
+    async def _frame(self, encoder: Encoder, data: bytes, *, more: bool = True) -> None:
         if not self.status:
             await self.begin(200, encoder.content_type, {"cache-control": "no-cache"})
-        if data:
-            await self.write(data)
+        if data or not more:
+            await self.write(data, more=more)
 
     async def _keep_alive(self, encoder: Encoder, seconds: float) -> None:
         while ping := encoder.ping():

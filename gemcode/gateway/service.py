@@ -12,6 +12,7 @@ from gemcode.gateway.upstream import Upstream, results_of
 from gemcode.gemini.rest import RestClient
 
 Handler = Callable[[Exchange], Awaitable[None]]
+DATABASE = "responses.sqlite"
 _Part = TypeVar("_Part")
 
 
@@ -28,7 +29,7 @@ class Service:
     def start(self, rest: RestClient) -> None:
         self._rest = rest
         self._upstream = Upstream(rest, self.metrics)
-        self._store = Store(self.config.state)
+        self._store = Store(None if self.config.state is None else self.config.state / DATABASE)
 
     def stop(self) -> None:
         if self._store is not None:

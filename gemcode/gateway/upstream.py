@@ -52,18 +52,6 @@ class Repairable(Exception):
         self.failure = failure
 
 
-class _Parts(StreamDecoder):
-    """Also hands out the parts, one by one, as they arrive."""
-
-    def __init__(self, request: ModelRequest) -> None:
-        super().__init__(request, new_id=lambda: secrets.token_hex(8))
-        self.arrived: list[ModelPart] = []
-
-    def _append(self, part: ModelPart, continues: bool) -> None:
-        self.arrived.append(part)
-        super()._append(part, continues)
-
-
 @dataclass(slots=True)
 class _Attempt:
     """How the request is made this time."""
@@ -128,7 +116,8 @@ class Upstream:
         return total if isinstance(total, int) else 0
 
     async def _attempt(self, asked: Asked, attempt: _Attempt) -> AsyncGenerator[ReplyEvent, None]:
-        decoder = _Parts(attempt.request)
+        arrived: list[ModelPart] = []
+        decoder = StreamDecoder(attempt.request, lambda: secrets.token_hex(8), arrived.append)
         delivery = _Delivery(asked)
         body = encode(replace(asked, request=attempt.request), attempt.level)
         token: str | None = ""
@@ -139,9 +128,10 @@ class Upstream:
                     async for event in events:
                         decoder.feed(event)
                         delivery.note(event)
-                        for part in _drain(decoder):
+                        for part in arrived:
                             for ready in delivery.take(part):
                                 yield ready
+                        arrived.clear()
                 token = decoder.next_hop()
         except ModelError as error:
             failure = from_error(error)
@@ -248,11 +238,6 @@ def encode(asked: Asked, level: int) -> JsonObject:
     if asked.generation:
         body["generationConfig"] = {**body.get("generationConfig", {}), **asked.generation}
     return body
-
-
-def _drain(decoder: _Parts) -> list[ModelPart]:
-    arrived, decoder.arrived = decoder.arrived, []
-    return arrived
 
 
 def _checked(event: object, limit: int | None, attempt: _Attempt) -> object:

@@ -55,10 +55,17 @@ def _new_call_id() -> str:
 class StreamDecoder:
     """Takes the events of one answer (a unary answer is one event) and tells the whole at the end."""
 
-    def __init__(self, request: ModelRequest, new_id: Callable[[], str] = _new_call_id) -> None:
+    def __init__(
+        self,
+        request: ModelRequest,
+        new_id: Callable[[], str] = _new_call_id,
+        watch: Callable[[ModelPart], None] = lambda part: None,
+    ) -> None:
+        """`watch` is told of every part as it arrives, before neighbouring text is joined."""
         self._model = request.model
         self._declared = frozenset(tool.name for tool in request.tools)
         self._new_id = new_id
+        self._watch = watch
         self._parts: list[ModelPart] = []
         self._run: list[str] = []  # pieces of plain text or thought that go on from event to event
         self._run_type: type[Text] | type[Thought] = Text
@@ -98,6 +105,7 @@ class StreamDecoder:
             if part is None:
                 continue
             self._progress = True
+            self._watch(part)
             self._append(part, continues=position == 0)
             if isinstance(part, Text | Thought) and part.text:
                 deltas.append(TextDelta(part.text) if isinstance(part, Text) else ThoughtDelta(part.text))

@@ -178,10 +178,22 @@ HELLO = {
 }
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SHAPES)
+@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_ten_thousand_of_them_are_accepted(name: str, data: st.DataObject) -> None:
+    check(name, data)
+
+
 @pytest.mark.parametrize("name", SHAPES)
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_it_is_accepted(name: str, data: st.DataObject) -> None:
+    check(name, data)
+
+
+def check(name: str, data: st.DataObject) -> None:
     dialect, conversations, body_of = SHAPES[name]
     model = data.draw(MODELS)
     said = [*data.draw(conversations(model)), HELLO[name]]

@@ -65,6 +65,18 @@ def test_every_rung_of_the_ladder_is_accepted_and_only_widens(
     jsonschema.Draft202012Validator(from_openapi(reduced)).validate(arguments)
 
 
+@pytest.mark.soak
+@settings(max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tool_schemas(), st.sampled_from([0, 1, 2, 3]), st.data())
+def test_many_schemas_and_rungs_only_widen(schema: dict[str, Any], level: int, data: st.DataObject) -> None:
+    reduced = lossy.to_openapi(normalize(schema), level) if level else None
+    result = from_openapi(reduced) if reduced is not None else normalize(schema)
+    accepted({"parameters": reduced} if reduced is not None else {"parametersJsonSchema": result})
+    arguments = data.draw(instances(schema))
+    assume(jsonschema.Draft202012Validator(schema).is_valid(arguments))
+    jsonschema.Draft202012Validator(result).validate(arguments)
+
+
 @given(tool_schemas())
 @settings(max_examples=100, deadline=None)
 def test_normalizing_twice_changes_nothing_more(schema: dict[str, Any]) -> None:

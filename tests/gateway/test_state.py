@@ -88,14 +88,15 @@ def test_a_failed_response_leaves_no_trace() -> None:
 
 
 def test_two_gateways_with_one_file_share_what_is_kept(tmp_path: Path) -> None:
-    state = tmp_path / "state" / "responses.sqlite"
+    state = tmp_path / "state" / "gateway"
     with running_simulator(Script(Reply.says("One."), Reply.says("Two."))) as simulator:
         config = config_for(simulator, state=state)
         with running_gateway(config, print) as one, running_gateway(config, print) as two:
             first = client(one).responses.create(model=MODEL, input="go")
             second = client(two).responses.create(model=MODEL, input="and?", previous_response_id=first.id)
             assert second.output_text == "Two."
-    assert state.stat().st_mode & 0o777 == 0o600 and state.parent.stat().st_mode & 0o777 == 0o700
+    assert state.stat().st_mode & 0o777 == 0o700
+    assert (state / "responses.sqlite").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_gemini_endpoint_takes_declarations_and_keeps_a_conversation() -> None:
