@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gemcode import app
@@ -16,6 +16,7 @@ from gemcode.agent.policy import Mode
 from gemcode.agent.tool import Answer, ApprovalRequest, FileChange
 from gemcode.commands import chat, journal
 from gemcode.config import Secret, Settings
+from gemcode.frozen import frozen
 from gemcode.simulator import tour
 from gemcode.simulator.server import Simulator, running_simulator
 from gemcode.terminal.approval import Approval
@@ -44,7 +45,7 @@ def _failed(*kinds: str) -> Callable[[Outcome], bool]:
     return lambda outcome: any(call.kind in kinds for call in outcome.calls)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     """One stop of the tour: what it shows, what is typed, what the person answers, and what then has happened."""
 

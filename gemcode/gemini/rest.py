@@ -6,12 +6,12 @@ Knows addresses, the key and the connection pool; not what the bytes mean.
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 
 import httpx2
 
 from gemcode.agent.errors import ModelError
+from gemcode.frozen import frozen
 from gemcode.gemini.settings import DEFAULT_BASE_URL, GeminiSettings
 
 ANSWER_LIMIT = 32 * 1024 * 1024
@@ -21,7 +21,7 @@ _MODEL_PATH = re.compile(r"(?:models|tunedModels)/[A-Za-z0-9][\w.-]*(?::[A-Za-z]
 _parsed = lru_cache(maxsize=256)(httpx2.URL)  # the same few addresses with every request
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """Status and headers are here; the body comes as it is read."""
 

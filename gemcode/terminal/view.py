@@ -1,19 +1,19 @@
 """Event → lines for a person. Pure: no I/O, no clock. Everything that others wrote is escaped here."""
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from gemcode.agent.errors import GemcodeError
 from gemcode.agent.events import Notice, Outcome, ToolFinished
 from gemcode.agent.model import Retrying
+from gemcode.frozen import frozen
 from gemcode.terminal.paint import Line, Style, cut, line, pad, width
 from gemcode.terminal.safe import escape
 
 NARROW = 60  # columns below which columns are given up
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Marks:
     ok: str
     failed: str
@@ -26,7 +26,7 @@ UNICODE = Marks("✓", "✗", "·", "…", "›")
 ASCII = Marks("ok", "x", "-", "...", ">")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class About:
     """The facts of the start screen and of machine output. All of it is escaped before it is shown."""
 
