@@ -32,6 +32,7 @@ def normalised(text: str) -> str:
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "DATE", text)
     text = re.sub(r"^[0-9a-z]{4}(?=  DATE)", "ID", text, flags=re.MULTILINE)
     text = re.sub(r"\((undo of|restore of) \w{4}, now \w{4}\)", r"(\1 ID, now ID)", text)
+    text = re.sub(r"^[0-9a-z]{4,6} +(?=just now)", "ID ", text, flags=re.MULTILINE)
     text = re.sub(r'"session_id": "\w+"', '"session_id": "ID"', text)
     text = re.sub(r"in [\d.]+k?  out \d+  \$[\d.]+", "in N  out N  $N", text)
     text = re.sub(r"(\d+% cached)|  \d+s$", "", text, flags=re.MULTILINE)

@@ -43,7 +43,8 @@ def row(info: SessionInfo) -> str:
     cost = "" if info.cost_usd is None else f"  ${info.cost_usd:.2f}"
     title = escape(info.title, single_line=True)[:40]
     turns = f"{info.turns} turn{'' if info.turns == 1 else 's'}"
-    return f"{info.id:6} {age(info.updated):>12}  {title:40}  {turns}  {info.files} files{cost}  {escape(info.model)}"
+    files = f"{info.files} file{'' if info.files == 1 else 's'}"
+    return f"{info.id:6} {age(info.updated):>12}  {title:40}  {turns}  {files}{cost}  {escape(info.model)}"
 
 
 def age(when: float) -> str:

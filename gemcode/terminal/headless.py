@@ -14,6 +14,7 @@ from gemcode.agent.events import (
     Notice,
     Outcome,
     Sink,
+    Status,
     StepFinished,
     StepStarted,
     ToolFinished,
@@ -241,7 +242,8 @@ class TextReporter:
         self._view.close()
         if outcome.answer and not self._terminal:
             write_stdout(_ended(outcome.answer))
-        lines = view.changed_lines(outcome, self._marks, "gemcode undo")
+        told = int(outcome.status is Status.WRITE_REFUSED)  # the error names the first
+        lines = view.changed_lines(outcome, self._marks, "gemcode undo", told=told)
         lines += view.outcome_lines(outcome, self._marks, verbose=self._verbose)
         if outcome.steps:
             lines.append(view.status_line(outcome, self._about.model, None, _columns()))

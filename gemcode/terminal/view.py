@@ -5,6 +5,7 @@ from typing import Any
 
 from gemcode.agent.errors import GemcodeError
 from gemcode.agent.events import Notice, Outcome, ToolFinished
+from gemcode.agent.ledger import ledger
 from gemcode.agent.model import Retrying
 from gemcode.frozen import frozen
 from gemcode.terminal.paint import Line, Style, cut, line, pad, width
@@ -160,16 +161,26 @@ def cancelled_line(seconds: float, outcome: Outcome | None, marks: Marks) -> Lin
     return line((Style.DIM, f"{marks.note} "), text)
 
 
-def changed_lines(outcome: Outcome, marks: Marks, undo: str) -> list[Line]:
-    """The ledger: what is different on disk now, and how to take it back."""
+def changed_lines(outcome: Outcome, marks: Marks, undo: str, *, told: int = 0) -> list[Line]:
+    """The ledger: what is different on disk now, how to take it back, and what was asked for but not written.
+
+    `told`: so many of the latter are named elsewhere already.
+    """
+    book = ledger(outcome)
     lines = [
         line(
             (Style.DIM, f"{marks.note} "),
             f"{_name(change.path)} {_ACTIONS.get(change.action, 'changed')} (+{change.added} -{change.removed})",
         )
-        for change in outcome.files_changed
+        for change in book.written
     ]
-    return [*lines[:-1], (*lines[-1], (Style.DIM, f"  Undo: {undo}"))] if lines else []
+    if lines:
+        lines[-1] = (*lines[-1], (Style.DIM, f"  Undo: {undo}"))
+    missing = [*((entry, "refused") for entry in book.refused), *((entry, "failed") for entry in book.failed)]
+    return lines + [
+        line((Style.DIM, f"{marks.note} "), f"{_name(entry.path)} not written: {word}")
+        for entry, word in missing[told:]
+    ]
 
 
 _ACTIONS = {"created": "written, new", "modified": "written", "deleted": "deleted"}
