@@ -1,5 +1,6 @@
 """The experiments: each runs the program and its floor in turns, and gives the samples of both."""
 
+import atexit
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,7 +14,10 @@ from bench.server import Answer, Exchange, ScriptedServer, calls_event, streamed
 Samples = dict[str, list[float]]
 CHUNKS = 2_000
 STEPS = 300
-ASK = [GEMCODE, "ask", "--approve", "edits"]
+BARE_ASK = [PYTHON, BARE, "ask"]
+ASK = [GEMCODE, "ask", "hello"]
+ASK_WITH_FLAGS = [GEMCODE, "ask", "--approve", "edits", "hello"]
+SHORT = [whole(text_event("Hello there."))]
 PROMPT_READY = b"\x1b[?2004h"  # prompt_toolkit reads keys from here on
 
 
@@ -39,7 +43,10 @@ class Bench:
         return max(3, full // 4) if self.quick else full
 
     def ground(self) -> Ground:
-        return Ground(self.server.url)
+        """A scratch project; gone when the benchmark ends."""
+        ground = Ground(self.server.url)
+        atexit.register(ground.remove)
+        return ground
 
 
 def version(bench: Bench) -> None:
@@ -53,8 +60,8 @@ def ask(bench: Bench) -> None:
     """One prompt, one short answer."""
     ground = bench.ground()
     for _ in range(bench.rounds(24)):
-        for name, command in (("bare", [PYTHON, BARE, "ask"]), ("ask", [*ASK, "hello"])):
-            exchanges = bench.server.play([whole(text_event("Hello there."))])
+        for name, command in (("bare", BARE_ASK), ("ask", ASK), ("flags", ASK_WITH_FLAGS)):
+            exchanges = bench.server.play(SHORT)
             done = _ok(run(command, ground))
             bench.measured.add(f"{name} request", exchanges[0].arrived - done.started)
             bench.measured.add(f"{name} exit", done.ended - exchanges[0].answered)
@@ -66,7 +73,7 @@ def chat(bench: Bench) -> None:
     """The prompt, and two turns once everything is loaded."""
     ground = bench.ground()
     for _ in range(bench.rounds(12)):
-        exchanges = bench.server.play([whole(text_event("Hello there."))])
+        exchanges = bench.server.play(SHORT)
         terminal = Terminal([GEMCODE], ground)
         bench.measured.add("chat prompt", terminal.wait_for(PROMPT_READY) - terminal.started)
         terminal.settle(1.5)
@@ -84,7 +91,7 @@ def chat(bench: Bench) -> None:
 
 
 def _bare_talk(bench: Bench, ground: Ground) -> None:
-    exchanges = bench.server.play([whole(text_event("Hello there."))])
+    exchanges = bench.server.play(SHORT)
     terminal = Terminal([PYTHON, BARE, "talk"], ground)
     for name in ("bare first enter", "bare enter"):
         terminal.settle(1.0)
@@ -99,6 +106,7 @@ def _bare_talk(bench: Bench, ground: Ground) -> None:
 def steps(bench: Bench) -> None:
     """One ask with many tool steps: from the last byte of an answer to the next request, with audit and session."""
     ground = bench.ground()
+    ground.allow_many_steps()
     count = 100 if bench.quick else STEPS
     names = list(_files(ground.project, count))
     script = [whole(calls_event([("read_file", {"path": name})], step)) for step, name in enumerate(names)]
@@ -114,6 +122,7 @@ def steps(bench: Bench) -> None:
 def parallel(bench: Bench) -> None:
     """Ten reads in one step."""
     ground = bench.ground()
+    ground.allow_many_steps()
     names = list(_files(ground.project, 300))
     groups = [names[start : start + 10] for start in range(0, 300, 10)]
     script = [
@@ -125,7 +134,7 @@ def parallel(bench: Bench) -> None:
 
 
 def _both(bench: Bench, ground: Ground, script: list[Answer]) -> Iterator[tuple[str, list[float]]]:
-    for name, command in (("bare", [PYTHON, BARE, "steps"]), ("ask", [*ASK, "hello"])):
+    for name, command in (("bare", [PYTHON, BARE, "steps"]), ("ask", ASK_WITH_FLAGS)):
         exchanges = bench.server.play(script)
         _ok(run(command, ground))
         if len(exchanges) != len(script):
@@ -145,24 +154,30 @@ def _files(project: Path, count: int) -> Iterator[str]:
 
 
 def chunks_piped(bench: Bench) -> None:
-    """An answer in 2,000 chunks into a pipe: processor time."""
+    """An answer in 2,000 chunks into a pipe: the processor time it takes on top of a short one."""
     ground = bench.ground()
-    events = [text_event(text, last=index == CHUNKS - 1) for index, text in enumerate(_pieces(CHUNKS))]
-    for _ in range(bench.rounds(8)):
-        for name, command in (("bare", [PYTHON, BARE, "ask"]), ("ask", [*ASK, "hello"])):
-            bench.server.play([streamed(events)])
-            bench.measured.add(f"{name} chunks", _ok(run(command, ground)).cpu)
+    for _ in range(bench.rounds(12)):
+        for name, command in (("bare", BARE_ASK), ("ask", ASK)):
+            bench.server.play(SHORT)
+            short = _ok(run(command, ground))
+            bench.server.play([_long_answer()])
+            bench.measured.add(f"{name} chunks", _ok(run(command, ground)).cpu - short.cpu)
 
 
 def chunks_drawn(bench: Bench) -> None:
-    """The same answer on a terminal, one chunk every 2 ms as from a fast model: processor time and bytes written."""
+    """The same on a terminal, a chunk every 2 ms as from a fast model: processor time on top, and bytes written."""
     ground = bench.ground()
-    events = [text_event(text, last=index == CHUNKS - 1) for index, text in enumerate(_pieces(CHUNKS))]
-    for _ in range(bench.rounds(6)):
-        bench.server.play([streamed(events, pause=0.002)])
-        done = _ok(Terminal([*ASK, "hello"], ground).finish())
-        bench.measured.add("drawn cpu", done.cpu)
+    for _ in range(bench.rounds(8)):
+        bench.server.play(SHORT)
+        short = _ok(Terminal(ASK, ground).finish())
+        bench.server.play([_long_answer(pause=0.002)])
+        done = _ok(Terminal(ASK, ground).finish())
+        bench.measured.add("drawn cpu", done.cpu - short.cpu)
         bench.measured.add("drawn bytes", len(done.output))
+
+
+def _long_answer(pause: float = 0.0) -> Answer:
+    return streamed([text_event(text, last=index == CHUNKS - 1) for index, text in enumerate(_pieces(CHUNKS))], pause)
 
 
 def _pieces(count: int) -> Iterator[str]:

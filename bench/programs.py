@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import shutil
 import struct
 import subprocess
 import sys
@@ -40,24 +41,29 @@ class Finished:
 class Ground:
     """A scratch project with a state directory of its own, and the environment that points to both."""
 
-    def __init__(self, url: str, name: str = "ground") -> None:
-        self.home = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
+    def __init__(self, url: str) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="bench-"))
         self.project = self.home / "project"
         self.project.mkdir()
-        config = self.home / "gemcode" / "config"
-        config.mkdir(parents=True)
-        limits = "[limits]\ncalls_per_turn = 1000\n"
-        (config / "config.toml").write_text(f"max_steps = 1000\n{limits}", encoding="utf-8")
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
-            "GEMCODE_HOME": str(self.home / "gemcode"),
             "GEMINI_API_KEY": "bench-key-0000",
             "GOOGLE_GEMINI_BASE_URL": url,
             "NO_PROXY": "127.0.0.1",
             "LANG": "C.UTF-8",
             "TERM": "xterm-256color",
         }
+
+    def allow_many_steps(self) -> None:
+        config = self.home / "gemcode" / "config"
+        config.mkdir(parents=True)
+        limits = "".join(f"{name} = 1000\n" for name in ("calls_per_turn", "calls_per_minute"))
+        (config / "config.toml").write_text(f"max_steps = 1000\n[limits]\n{limits}", encoding="utf-8")
+        self.environment["GEMCODE_HOME"] = str(self.home / "gemcode")
+
+    def remove(self) -> None:
+        shutil.rmtree(self.home)
 
 
 def run(command: Sequence[str], ground: Ground) -> Finished:

@@ -67,9 +67,9 @@ def _row(one: Result) -> str:
     ratio = f"{one.ratio:.2f} ×" if one.ratio is not None else "—"
     limits = [f"≤ {row.most:g} {row.unit}"] if row.most is not None else []
     limits += [f"≤ {row.most_ratio:.2f} ×"] if row.most_ratio is not None else []
-    verdict = "ok" if one.in_budget else "**over**"
+    verdict = ("ok" if one.in_budget else "**over**") if limits else "—"
     spread = f"{number(one.low)}–{number(one.high)}"
-    cells = (row.name, f"{number(one.median)} {row.unit}", spread, floor, ratio, " or ".join(limits), verdict)
+    cells = (row.name, f"{number(one.median)} {row.unit}", spread, floor, ratio, " or ".join(limits) or "—", verdict)
     return f"| {' | '.join(cells)} |"
 
 

@@ -24,12 +24,13 @@ def _run(arguments: list[str]) -> int:
     from gemcode.hardening import harden
 
     harden()
-    # The usual way in: without flags there is nothing that typer, half of the start, could do, but for completion.
-    if not arguments and "_GEMCODE_COMPLETE" not in os.environ:
-        from gemcode.commands.chat import start
-        from gemcode.running import exit_code
+    command, *words = arguments or ["chat"]
+    plain = command in ("ask", "chat") and not any(word.startswith("-") for word in words)
+    # Without flags there is nothing that typer, a good part of a start, could do, but for completion.
+    if plain and "_GEMCODE_COMPLETE" not in os.environ:
+        from gemcode.running import run_plain
 
-        return exit_code(start)
+        return run_plain(command, words)
     from gemcode.cli import run
 
     return run(arguments)

@@ -14,6 +14,7 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(given: type[T]) -> type[T]:
     """Equal by its fields, hashable if they are, and never changed; `replace`, `fields` and `match` know it."""
+    given.__doc__ = given.__doc__ or given.__name__  # else the standard one makes a text of the signature, slowly
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(given)
     compared = [one.name for one in fields(made) if one.compare]
     attributes = {

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib
 import signal
 from collections.abc import Callable, Iterator
 
@@ -23,6 +24,12 @@ def exit_code(command: Callable[[], int]) -> int:
         return int(ExitCode.STDOUT_CLOSED)
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
+
+
+def run_plain(command: str, words: list[str]) -> int:
+    """ask or chat with nothing but words."""
+    start: Callable[[list[str]], int] = importlib.import_module(f"gemcode.commands.{command}").start
+    return exit_code(lambda: start(words))
 
 
 def tell(error: GemcodeError) -> None:

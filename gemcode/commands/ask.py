@@ -25,6 +25,11 @@ MOST_INPUT = 8 * 1024 * 1024
 PATIENCE = 2.0  # seconds of silence on stdin before we say what we wait for
 
 
+def start(words: list[str]) -> int:
+    """`gemcode ask` without flags."""
+    return run(app.Options(), words)
+
+
 def run(options: app.Options, words: Sequence[str], choice_text: str = "auto") -> int:
     """The exit code. The reporter prints the outcome once, also when it never came to a request."""
     run_id = app.new_session_id()

@@ -16,9 +16,9 @@ from gemcode.terminal.session import Guide, ReplSession
 from gemcode.terminal.tty import input_descriptor, is_terminal
 
 
-def start() -> int:
-    """`gemcode` alone."""
-    return run(app.Options(), "")
+def start(words: list[str]) -> int:
+    """`gemcode chat` without flags."""
+    return run(app.Options(), " ".join(words))
 
 
 def run(options: app.Options, first_prompt: str) -> int:
