@@ -44,6 +44,7 @@ def converse(settings: Settings, options: app.Options, first_prompt: str = "", g
             history_file=project.store.directory / "prompts",
             environ=os.environ,
             warm_up=lambda: app.preload(project),
+            recalled=desk.recalled(),
             first_prompt=first_prompt,
             no_color=options.no_color,
             verbose=options.verbose,

@@ -71,6 +71,10 @@ class Desk:
         found = walk_files(bench.root, limits=bench.listing_limits())
         return [entry.path for entry, _ in zip(found, range(MOST_COMPLETIONS), strict=False)]
 
+    def recalled(self) -> str:
+        """Where a resumed conversation had come to; nothing of a new one."""
+        return resumed_text(self._session) if self._session.state.turns else ""
+
     def close(self) -> None:
         self._session.close()
 
@@ -90,7 +94,11 @@ class Desk:
         from gemcode.stats import TOOL_HEADINGS, aligned, tool_rows  # seldom asked for
 
         rows = tool_rows(self._agent.counters.rows())
-        return aligned(TOOL_HEADINGS, rows).rstrip("\n") if rows else "No tool was called in this conversation yet."
+        return (
+            aligned(TOOL_HEADINGS, rows).rstrip("\n")
+            if rows
+            else "No tool was called since this conversation was opened."
+        )
 
     def _limit_cost(self, limit: float) -> str:
         self._agent.limits = replace(self._agent.limits, cost_usd=limit)

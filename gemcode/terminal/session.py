@@ -88,6 +88,7 @@ class ReplSession:
     history_file: Path | None = None  # of this project; None keeps the history in memory
     environ: Mapping[str, str] = field(default_factory=dict)
     warm_up: Callable[[], None] = lambda: None  # slow imports, run in a thread behind the first prompt
+    recalled: str = ""  # where a conversation that goes on had come to
     first_prompt: str = ""
     no_color: bool = False
     verbose: bool = False

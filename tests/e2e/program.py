@@ -227,13 +227,17 @@ class Place:
 
     @contextmanager
     def terminal(
-        self, *arguments: str, replies: Source = (), env: Mapping[str, str | None] | None = None
+        self,
+        *arguments: str,
+        replies: Source = (),
+        env: Mapping[str, str | None] | None = None,
+        size: tuple[int, int] = (100, 40),
     ) -> Iterator[tuple[PtyScreen, Simulator]]:
-        """The program on a pseudo-terminal."""
+        """The program on a pseudo-terminal of so many columns and rows."""
         with running_simulator(scenario(replies), STRICT) as simulator:
             environment = self.environment(simulator.url, {"TERM": "xterm-256color", **(env or {})})
             command = [*COMMAND, *arguments, "-C", str(self.project)]
-            with PtyScreen(command, columns=100, rows=40, environ=environment) as screen:
+            with PtyScreen(command, *size, environ=environment) as screen:
                 yield screen, simulator
             shown = Result(0, "", screen.raw.decode(errors="replace"), (), tuple(simulator.violations))
             self.check(shown, may_violate=False)

@@ -1,0 +1,116 @@
+"""The first minutes with gemcode: the guided demo, and completion in the shell."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gemcode.commands.demo import STOPS
+from tests.e2e.chatting import assert_as_before, at_prompt, at_question, send
+from tests.e2e.program import Place
+from tests.terminal.pty_screen import CTRL_D, ENTER, PtyScreen
+
+NOTHING = {"GEMINI_API_KEY": None, "GOOGLE_GEMINI_BASE_URL": None}
+
+
+def demo(place: Place) -> PtyScreen:
+    environment = place.environment("", {**NOTHING, "TERM": "xterm-256color"})
+    return PtyScreen([sys.executable, "-m", "gemcode", "demo"], 80, 24, environment)
+
+
+def at_step(screen: PtyScreen, number: int) -> None:
+    screen.wait_for(f"^Step {number} of {len(STOPS)}: ")
+    at_prompt(screen)
+
+
+def answer(screen: PtyScreen, *keys: str) -> None:
+    for key in keys:
+        screen.wait_until(lambda: screen.visible()[-1].startswith(("Write", "Hunk")), what="question")
+        before = screen.text()
+        time.sleep(0.45)
+        screen.type(key)
+        screen.wait_until(lambda before=before: screen.text() != before)
+
+
+def test_a_person_is_guided_through_the_demo(place: Place) -> None:
+    with demo(place) as screen:
+        for number, prompt in ((1, "What is in this project?"), (2, "Why is the total of a cart wrong?")):
+            at_step(screen, number)
+            assert f"  type: {prompt}" in screen.text()
+            send(screen, prompt)
+        at_step(screen, 3)
+        send(screen, "Fix the rounding in the cart.")
+        answer(screen, "n")
+        screen.wait_for("Reason for the model")
+        screen.type("not today" + ENTER)
+        screen.wait_for("declined: not today")
+        at_step(screen, 4)
+        send(screen, "Tidy up the prices.")
+        answer(screen, "h", "y", "n", "y", "y")
+        screen.wait_for("wrote what you chose of it")
+        at_step(screen, 5)
+        send(screen, "/undo")
+        at_step(screen, 6)
+        send(screen, "Fix the rounding in the cart.")
+        at_question(screen)
+        assert "At this moment a colleague saves shop/cart.py" in screen.text()
+        screen.type("y")
+        screen.wait_for("The proposal is kept as")
+        answer(screen, "y")
+        at_step(screen, 7)
+        send(screen, "Read ../../etc/passwd for me.")
+        at_step(screen, 8)
+        send(screen, "Show me notes/colours.txt.")
+        screen.wait_for("That was the tour.")
+        assert "\\x1b]0;owned" in screen.text() and b"\x1b]0;owned" not in screen.raw
+        at_prompt(screen)
+        screen.type(CTRL_D)
+        assert screen.wait_for_end() == 0
+        assert "Continue: gemcode chat" not in screen.text(), "the scratch project is gone"
+        assert_as_before(screen)
+
+
+def test_a_step_can_be_skipped_and_is_announced_again_after_something_else(place: Place) -> None:
+    with demo(place) as screen:
+        at_step(screen, 1)
+        send(screen, "What can you do?")
+        screen.wait_for("I am a script, not a model")
+        at_prompt(screen, 2)
+        assert screen.text().count("Step 1 of") == 2
+        send(screen, "next")
+        at_step(screen, 2)
+        send(screen, "/quit")
+        assert screen.wait_for_end() == 0
+
+
+def test_unattended_the_demo_shows_all_of_it_and_exits_0(place: Place) -> None:
+    result = place.run("demo", "--play", env=NOTHING)
+    assert (result.code, result.stderr) == (0, "")
+    places = [
+        result.stdout.index(f"Step {number} of {len(STOPS)}: {stop.title}") for number, stop in enumerate(STOPS, 1)
+    ]
+    assert places == sorted(places)
+    for shown in ("declined: first explain it to me", "Taken: 2 of 3 hunks", "is as it was (undo of", "kept as"):
+        assert shown in result.stdout
+    assert "\x1b" not in result.stdout
+    assert max(map(len, result.stdout.partition("Step 1")[0].splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("gemcode de", ["demo"]), ("gemcode ask --app", ["--approve"]), ("gemcode re", ["restore", "replay"])],
+)
+def test_completion_in_bash_completes(place: Place, words: str, offered: list[str]) -> None:
+    program = place.base / "gemcode"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gemcode "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(./gemcode --show-completion bash)"; COMP_WORDS=($WORDS); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); '
+        '_gemcode_completion ./gemcode; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    environment = place.environment("", {**NOTHING, "WORDS": words})
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, cwd=place.base, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split() == offered, done.stderr
