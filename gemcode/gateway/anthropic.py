@@ -32,7 +32,7 @@ from gemcode.gateway.dialect import (
     new_id,
 )
 from gemcode.gateway.history import Answer, History, as_response, reminder
-from gemcode.gateway.names import ClientTool, safe_name
+from gemcode.gateway.names import ClientTool, ToolNames, safe_name
 
 _BILLING = "x-anthropic-billing-header:"  # differs in every request, and would keep the prefix from being cached
 # Blocks of an answer that tell of the server's own tools: the text beside them holds what they found.
@@ -56,7 +56,7 @@ class AnthropicDialect:
         declared, search = read_tools(as_list(body.get("tools"), "tools"))
         names, tools = content.declare(declared)
         choice = body.get("tool_choice")
-        tool_choice = ToolChoice() if choice is None else _choice(as_object(choice, "tool_choice"))
+        tool_choice = ToolChoice() if choice is None else _choice(as_object(choice, "tool_choice"), names)
         request = ModelRequest(
             model=model,
             messages=_messages(as_list(body.get("messages"), "messages"), model),
@@ -114,7 +114,7 @@ def read_tools(tools: list[Any]) -> tuple[list[tuple[ClientTool, str, Any]], boo
     return declared, search
 
 
-def _choice(choice: JsonObject) -> ToolChoice:
+def _choice(choice: JsonObject, names: ToolNames) -> ToolChoice:
     match choice.get("type"):
         case "auto":
             return ToolChoice()
@@ -123,7 +123,7 @@ def _choice(choice: JsonObject) -> ToolChoice:
         case "none":
             return ToolChoice(ChoiceMode.NONE)
         case "tool":
-            return ToolChoice(ChoiceMode.REQUIRED, (safe_name(as_text(choice.get("name"), "tool_choice.name")),))
+            return content.one_tool(as_text(choice.get("name"), "tool_choice.name"), names, "tool_choice.name")
     raise Failure.invalid("tool_choice.type", "must be auto, any, none or tool")
 
 

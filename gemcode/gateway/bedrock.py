@@ -31,7 +31,7 @@ from gemcode.gateway.dialect import (
     gemini_id,
 )
 from gemcode.gateway.history import Answer, History, as_response
-from gemcode.gateway.names import ClientTool, safe_name
+from gemcode.gateway.names import ClientTool, ToolNames, safe_name
 
 _IMAGE_TYPES = {"jpg": "image/jpeg"}
 _DOCUMENT_TYPES = {
@@ -62,7 +62,7 @@ class BedrockDialect:
             messages=_messages(as_list(body.get("messages"), "messages"), model),
             system=_system(as_list(body.get("system"), "system")),
             tools=tools,
-            tool_choice=_choice(as_object(config.get("toolChoice") or {}, "toolConfig.toolChoice")),
+            tool_choice=_choice(as_object(config.get("toolChoice") or {}, "toolConfig.toolChoice"), names),
             generation=_generation(body, model),
         )
         return Asked(model=client_model, request=request, stream=body.get("stream") is True, names=names)
@@ -95,13 +95,13 @@ def read_tools(tools: list[Any]) -> list[tuple[ClientTool, str, Any]]:
     return declared
 
 
-def _choice(choice: JsonObject) -> ToolChoice:
+def _choice(choice: JsonObject, names: ToolNames) -> ToolChoice:
     if "any" in choice:
         return ToolChoice(ChoiceMode.REQUIRED)
     if "tool" in choice:
         tool = as_object(choice["tool"], "toolConfig.toolChoice.tool")
-        name = as_text(tool.get("name"), "toolConfig.toolChoice.tool.name")
-        return ToolChoice(ChoiceMode.REQUIRED, (safe_name(name),))
+        param = "toolConfig.toolChoice.tool.name"
+        return content.one_tool(as_text(tool.get("name"), param), names, param)
     return ToolChoice()
 
 

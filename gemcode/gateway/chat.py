@@ -97,7 +97,7 @@ class ChatDialect:
 
 
 def _generation(body: JsonObject, model: str) -> Generation:
-    limit = body.get("max_completion_tokens", body.get("max_tokens"))
+    limit = body.get("max_completion_tokens") or body.get("max_tokens")
     stop = body.get("stop")
     stops = [stop] if isinstance(stop, str) else as_list(stop, "stop")
     return Generation(

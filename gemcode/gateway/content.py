@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from gemcode.agent.messages import Blob, JsonObject, Opaque, ToolDeclaration, UserPart
+from gemcode.agent.messages import Blob, ChoiceMode, JsonObject, Opaque, ToolChoice, ToolDeclaration, UserPart
 from gemcode.gateway.dialect import Failure
 from gemcode.gateway.names import ClientTool, ToolNames
 from gemcode.gateway.schema import normalize
@@ -102,3 +102,11 @@ def declare(tools: list[tuple[ClientTool, str, Any]]) -> tuple[ToolNames, tuple[
         ToolDeclaration(name, description, _normalized(schema)) for name, (_, description, schema) in by_name.items()
     )
     return ToolNames({name: tool for name, (tool, _, _) in by_name.items()}), declarations
+
+
+def one_tool(name: str, names: ToolNames, param: str) -> ToolChoice:
+    """The model must call this one, which must be declared."""
+    for gemini_name, tool in names.tools.items():
+        if tool.name == name:
+            return ToolChoice(ChoiceMode.REQUIRED, (gemini_name,))
+    raise Failure.invalid(param, f"no tool {name[:80]!r} is declared")

@@ -13,7 +13,7 @@ _SCHEMA_TEXT = re.compile(
     r"|nesting depth|schema",
     re.IGNORECASE,
 )
-_NAME_PROBLEM = re.compile(r"Invalid function name|Duplicate function", re.IGNORECASE)
+_NAME_PROBLEM = re.compile(r"Invalid function name|Duplicate function|allowed_function_names", re.IGNORECASE)
 _KINDS = {
     401: FailureKind.UNAUTHENTICATED,
     403: FailureKind.FORBIDDEN,

@@ -1,12 +1,13 @@
 """Which path does what: the list of endpoints, and the handlers too small for a file of their own."""
 
+import math
 from dataclasses import dataclass
 
 from gemcode.gateway import models
 from gemcode.gateway.anthropic import AnthropicDialect
 from gemcode.gateway.bedrock import BedrockDialect
 from gemcode.gateway.chat import ChatDialect
-from gemcode.gateway.dialect import Failure, FailureKind, Speaker
+from gemcode.gateway.dialect import Failure, FailureKind, Speaker, dump_bytes
 from gemcode.gateway.exchange import Exchange
 from gemcode.gateway.passage import Passage
 from gemcode.gateway.responses import ResponsesDialect
@@ -14,6 +15,7 @@ from gemcode.gateway.service import Handler, Service
 from gemcode.gateway.stateful import StatefulResponses
 
 _OPERATIONS = {"converse": False, "converse-stream": True}
+_PASSING = (FailureKind.SERVER, FailureKind.OVERLOADED, FailureKind.RATE_LIMITED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +33,62 @@ def endpoints(service: Service) -> list[Endpoint]:
     """Every path that is served; the last one catches the rest."""
     anthropic, openai, chat, bedrock = AnthropicDialect(), ResponsesDialect(), ChatDialect(), BedrockDialect()
     state, passage = StatefulResponses(service, openai), Passage(service)
+    model_list = _model_list(passage)
+    return [
+        Endpoint("/", ("GET",), anthropic, _hello, public=True),
+        Endpoint("/healthz", ("GET",), anthropic, _hello, public=True),
+        Endpoint("/metrics", ("GET",), anthropic, _metrics(service)),
+        Endpoint("/v1/messages", ("POST",), anthropic, service.generate(anthropic)),
+        Endpoint("/v1/messages/count_tokens", ("POST",), anthropic, _count(service, anthropic)),
+        Endpoint("/v1/responses", ("POST",), openai, state.create),
+        Endpoint("/v1/responses/{id}", ("GET", "DELETE"), openai, state.stored_response),
+        Endpoint("/v1/conversations", ("POST",), openai, state.create_conversation),
+        Endpoint("/v1/conversations/{id}", ("GET", "DELETE"), openai, state.stored_conversation),
+        Endpoint("/v1/conversations/{id}/items", ("GET",), openai, state.conversation_items),
+        Endpoint("/v1/chat/completions", ("POST",), chat, service.generate(chat)),
+        Endpoint("/model/{path:path}", ("POST",), bedrock, _converse(service, bedrock)),
+        Endpoint("/v1/gemini", ("POST",), passage.speaker, passage.gemini),
+        Endpoint("/v1/models", ("GET",), openai, model_list),
+        Endpoint("/v1beta/models", ("GET",), passage.speaker, passage.forward),
+        Endpoint("/v1/models/{path:path}", ("GET",), openai, model_list),
+        Endpoint("/v1/models/{path:path}", ("POST",), passage.speaker, passage.forward),
+        Endpoint("/v1beta/models/{path:path}", ("GET", "POST"), passage.speaker, passage.forward),
+        Endpoint("/{path:path}", (), anthropic, _nothing),
+    ]
 
-    async def hello(exchange: Exchange) -> None:
-        await exchange.answer_json({"status": "ok"})
 
-    async def metrics(exchange: Exchange) -> None:
+async def _hello(exchange: Exchange) -> None:
+    await exchange.answer_json({"status": "ok"})
+
+
+async def _nothing(exchange: Exchange) -> None:
+    raise Failure(FailureKind.NOT_FOUND, f"Nothing is served at {exchange.scope['path'][:200]}.")
+
+
+def _metrics(service: Service) -> Handler:
+    async def handle(exchange: Exchange) -> None:
         await exchange.answer(200, service.metrics.text().encode(), "text/plain; version=0.0.4; charset=utf-8")
 
-    async def count(exchange: Exchange) -> None:
-        asked = anthropic.decode(await exchange.read_json(), service.config.resolve_model)
-        await exchange.answer_json({"input_tokens": await service.upstream.count(asked)})
+    return handle
 
-    async def converse(exchange: Exchange) -> None:
+
+def _count(service: Service, anthropic: AnthropicDialect) -> Handler:
+    async def handle(exchange: Exchange) -> None:
+        body = await exchange.read_json()
+        asked = anthropic.decode(body, service.config.resolve_model)
+        try:
+            tokens = await service.upstream.count(asked)
+        except Failure as failure:
+            if failure.kind not in _PASSING:
+                raise
+            tokens = math.ceil(len(dump_bytes(body)) / 4)  # a client that can't count compacts too late
+        await exchange.answer_json({"input_tokens": tokens})
+
+    return handle
+
+
+def _converse(service: Service, bedrock: BedrockDialect) -> Handler:
+    async def handle(exchange: Exchange) -> None:
         # Ids of models hold slashes and colons that arrive unescaped: the operation is what follows the last slash.
         model, _, operation = str(exchange.scope["path"]).removeprefix("/model/").rpartition("/")
         if operation not in _OPERATIONS:
@@ -50,31 +96,7 @@ def endpoints(service: Service) -> list[Endpoint]:
         body = {**await exchange.read_json(), "modelId": model, "stream": _OPERATIONS[operation]}
         await service.answer(exchange, bedrock, bedrock.decode(body, service.config.resolve_model))
 
-    async def nothing(exchange: Exchange) -> None:
-        raise Failure(FailureKind.NOT_FOUND, f"Nothing is served at {exchange.scope['path'][:200]}.")
-
-    model_list = _model_list(passage)
-    return [
-        Endpoint("/", ("GET",), anthropic, hello, public=True),
-        Endpoint("/healthz", ("GET",), anthropic, hello, public=True),
-        Endpoint("/metrics", ("GET",), anthropic, metrics),
-        Endpoint("/v1/messages", ("POST",), anthropic, service.generate(anthropic)),
-        Endpoint("/v1/messages/count_tokens", ("POST",), anthropic, count),
-        Endpoint("/v1/responses", ("POST",), openai, state.create),
-        Endpoint("/v1/responses/{id}", ("GET", "DELETE"), openai, state.stored_response),
-        Endpoint("/v1/conversations", ("POST",), openai, state.create_conversation),
-        Endpoint("/v1/conversations/{id}", ("GET", "DELETE"), openai, state.stored_conversation),
-        Endpoint("/v1/conversations/{id}/items", ("GET",), openai, state.conversation_items),
-        Endpoint("/v1/chat/completions", ("POST",), openai, service.generate(chat)),
-        Endpoint("/model/{path:path}", ("POST",), bedrock, converse),
-        Endpoint("/v1/gemini", ("POST",), passage.speaker, passage.gemini),
-        Endpoint("/v1/models", ("GET",), openai, model_list),
-        Endpoint("/v1beta/models", ("GET",), passage.speaker, passage.forward),
-        Endpoint("/v1/models/{path:path}", ("GET",), openai, model_list),
-        Endpoint("/v1/models/{path:path}", ("POST",), passage.speaker, passage.forward),
-        Endpoint("/v1beta/models/{path:path}", ("GET", "POST"), passage.speaker, passage.forward),
-        Endpoint("/{path:path}", (), anthropic, nothing),
-    ]
+    return handle
 
 
 def _model_list(passage: Passage) -> Handler:

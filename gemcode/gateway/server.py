@@ -4,6 +4,7 @@ Two of these beside each other serve the same clients: what a request needs, it 
 """
 
 import contextlib
+import gc
 import socket
 import time
 import traceback
@@ -26,6 +27,7 @@ from gemcode.gemini.rest import RestClient
 
 SHUTDOWN_SECONDS = 5
 _BACKLOG = 1024
+_COLLECT_AFTER = 20_000  # new objects
 Write = Callable[[str], None]
 
 
@@ -115,6 +117,10 @@ def serve(config: GatewayConfig, write: Write, report: Write) -> int:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
+    # What is loaded by now stays: the collector need not look at it again with every request, nor that often.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
     with listener:
         try:
             uvicorn.Server(settings).run(sockets=[listener])

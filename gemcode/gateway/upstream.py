@@ -84,7 +84,7 @@ class Upstream:
                     async for event in events:
                         said.append(event)
                         if isinstance(event, Ended):
-                            self._remember(request.model, said)
+                            self._remember(attempt, said)
                         yield event
                 return
             except Repairable as trouble:
@@ -92,8 +92,6 @@ class Upstream:
                 if following is None:
                     raise trouble.failure from None
                 self._metrics.count("retries_total", reason=trouble.remedy)
-                if trouble.remedy == "schema":
-                    self._levels[request.model] = following.level
                 attempt = following
 
     async def count(self, asked: Asked) -> int:
@@ -155,7 +153,11 @@ class Upstream:
             for event in reader.close():
                 yield _checked(event, limit, attempt)
 
-    def _remember(self, model: str, said: Sequence[ReplyEvent]) -> None:
+    def _remember(self, attempt: _Attempt, said: Sequence[ReplyEvent]) -> None:
+        """A rung of the ladder is kept only once it has led to an answer: other refusals may look alike."""
+        model = attempt.request.model
+        if attempt.level > self._levels.get(model, 0):
+            self._levels[model] = attempt.level
         self._memory.remember(model, [event for event in said if not isinstance(event, Started | Ended)])
         for event in said:
             if isinstance(event, ToolCall):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import anthropic
 import jsonschema
 import pytest
 
@@ -83,3 +84,14 @@ def test_a_model_that_refuses_full_schemas_gets_simpler_ones_and_is_remembered()
         assert len(made.upstream) == 4  # full, then the three rungs
         assert agent.ask("again", runnable()).text == "Fine."
         assert len(made.upstream) == 5
+
+
+def test_a_refusal_that_no_rung_helps_is_told_and_not_remembered() -> None:
+    message = "Something about function_declarations that has nothing to do with their schema."
+    error = HttpError(400, {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}})
+    with stage(*[Reply(error=error)] * 4, Reply.says("Fine.")) as made:
+        agent = AGENTS["anthropic"](made.url)
+        with pytest.raises(anthropic.BadRequestError, match="nothing to do"):
+            agent.ask("go", runnable())
+        assert agent.ask("again", runnable()).text == "Fine."
+        assert "parametersJsonSchema" in str(made.upstream[-1].body)

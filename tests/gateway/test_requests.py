@@ -416,6 +416,8 @@ BROKEN: list[tuple[Any, dict[str, Any]]] = [
     ),
     (anthropic, {"messages": user([{"type": "tool_result"}])}),
     (anthropic, {"system": 5}),
+    (anthropic, {"tool_choice": {"type": "tool", "name": "unknown"}}),
+    (bedrock, {"toolConfig": {"toolChoice": {"tool": {"name": "unknown"}}}}),
     *(
         (responses, {"input": wrong})
         for wrong in (5, [5], [], [{"type": "hologram"}], [{"type": "function_call"}], user(7))

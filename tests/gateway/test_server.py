@@ -146,6 +146,13 @@ def test_tokens_are_counted_by_the_service_and_nothing_is_generated(running: Sta
     assert response.json()["input_tokens"] > 100 and len(running.upstream) == before
 
 
+def test_without_the_service_tokens_are_estimated() -> None:
+    with stage(Reply.says("ok"), gemini=GeminiSettings("k" * 20, "http://127.0.0.1:9")) as made:
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "x" * 4000}]}
+        response = httpx2.post(f"{made.url}/v1/messages/count_tokens", headers=HEADERS, json=body)
+        assert 1000 <= response.json()["input_tokens"] <= 1100
+
+
 def wait_for(condition: Any, seconds: float = 20) -> bool:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:

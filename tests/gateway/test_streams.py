@@ -152,8 +152,15 @@ def test_a_whole_answer_that_breaks_is_an_error_of_the_dialect(running: Stage, c
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize(
     "first",
-    [BAD, Reply(steps=()), Reply(steps=(), finish=None), Reply(fault=Fault("hang_up"))],
-    ids=["bad", "empty", "cut", "gone"],
+    [
+        BAD,
+        Reply(steps=()),
+        Reply(steps=(), finish=None),
+        Reply(fault=Fault("hang_up")),
+        Reply(steps=(), finish="MISSING_THOUGHT_SIGNATURE"),
+        Reply(error="corrupted_signature"),
+    ],
+    ids=["bad", "empty", "cut", "gone", "unsigned", "corrupted"],
 )
 def test_a_bad_first_try_is_made_again_before_anything_was_sent(client: Plain, first: Reply, stream: bool) -> None:
     with stage(first, Reply.calls(Call("read", {"path": "x"}))) as made:
