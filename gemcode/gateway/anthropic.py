@@ -182,7 +182,7 @@ def read_user_blocks(blocks: list[Any], param: str) -> list[UserPart | Answer]:
                 parts += [Text(dump({key: block.get(key) for key in ("title", "source", "content")}))]
             case "tool_result":
                 parts.append(_answer(block, where))
-            case kind if kind in _SERVER_BLOCKS:
+            case str() as kind if kind in _SERVER_BLOCKS:
                 continue
             case kind:
                 raise Failure.invalid(f"{where}.type", f"unknown block type {str(kind)[:60]!r} in a user message")
@@ -244,7 +244,7 @@ def _model_parts(blocks: list[Any], model: str, param: str) -> list[ModelPart]:
                 call_id = gemini_id(CALL_PREFIX, as_text(block.get("id"), f"{where}.id"))
                 name = safe_name(as_text(block.get("name"), f"{where}.name"))
                 parts += reader.sign(ToolCall(call_id, name, as_object(block.get("input") or {}, f"{where}.input")))
-            case kind if kind in _SERVER_BLOCKS:
+            case str() as kind if kind in _SERVER_BLOCKS:
                 continue
             case kind:
                 raise Failure.invalid(f"{where}.type", f"unknown block type {str(kind)[:60]!r} in an assistant message")

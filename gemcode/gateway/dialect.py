@@ -255,10 +255,13 @@ def as_text(value: Any, param: str) -> str:
     return value
 
 
+_LARGEST = 2**53  # also keeps out the infinity that 1e999 becomes
+
+
 def as_number(value: Any, param: str) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST <= value <= _LARGEST:
         raise Failure.invalid(param, "must be a number")
     return value
 

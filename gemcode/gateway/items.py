@@ -1,13 +1,12 @@
 """Tool definitions, calls and results read out of any dialect's JSON, wherever in it they stand. Pure."""
 
-import base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from gemcode.agent.messages import Blob, JsonObject
 from gemcode.gateway import bedrock, content
-from gemcode.gateway.dialect import Failure, as_object, as_text, parse_arguments
+from gemcode.gateway.dialect import Failure, as_list, as_object, as_text, parse_arguments
 
 Format = Literal["anthropic", "responses", "chat", "gemini", "bedrock", "amazonq"]
 FORMATS: tuple[Format, ...] = ("anthropic", "responses", "chat", "gemini", "bedrock", "amazonq")
@@ -199,7 +198,7 @@ def _function_response(answer: JsonObject, path: str) -> ResultItem:
     ok = "error" not in response
     value = response.get("output", response.get("result", response)) if ok else response["error"]
     media = []
-    for part in answer.get("parts") or ():
+    for part in as_list(answer.get("parts"), f"{path}.functionResponse.parts"):
         data = part.get("inlineData", part.get("inline_data")) if isinstance(part, dict) else None
         if isinstance(data, dict):
             mime = data.get("mimeType", data.get("mime_type"))
@@ -254,7 +253,8 @@ def _bedrock(value: JsonObject, path: str) -> Iterator[Item] | None:
 
 
 def _tool_spec(spec: JsonObject, path: str) -> ToolItem:
-    schema = _schema((spec.get("inputSchema") or {}).get("json"), f"{path}.inputSchema.json")
+    wrapper = as_object(spec.get("inputSchema") or {}, f"{path}.inputSchema")
+    schema = _schema(wrapper.get("json"), f"{path}.inputSchema.json")
     name, description = as_text(spec.get("name"), f"{path}.name"), str(spec.get("description") or "")
     return ToolItem(path, name, description, schema, schema_at=".inputSchema.json")
 
@@ -266,15 +266,17 @@ def _tool_use(use: JsonObject, path: str) -> CallItem:
 
 def _tool_result(result: JsonObject, path: str) -> ResultItem:
     identifier = as_text(result.get("toolUseId"), f"{path}.toolUseId")
-    blocks = [as_object(block, f"{path}.content") for block in result.get("content") or ()]
-    media = [
-        Blob(f"image/{block['image'].get('format')}", base64.b64decode(block["image"]["source"]["bytes"]))
-        for block in blocks
-        if isinstance(block.get("image"), dict)
-    ]
+    blocks = [as_object(block, f"{path}.content") for block in as_list(result.get("content"), f"{path}.content")]
+    images = [as_object(block["image"], f"{path}.content.image") for block in blocks if "image" in block]
+    media = [Blob(f"image/{image.get('format')}", _image_bytes(image, path)) for image in images]
     values = [block.get("json", block.get("text")) for block in blocks if "json" in block or "text" in block]
     value = values[0] if len(values) == 1 else "\n".join(str(item) for item in values)
     return ResultItem(path, identifier, value, result.get("status") != "error", tuple(media))
+
+
+def _image_bytes(image: JsonObject, path: str) -> bytes:
+    source = as_object(image.get("source"), f"{path}.content.image.source")
+    return content.decode_base64(source.get("bytes"), f"{path}.content.image.source.bytes")
 
 
 def _amazonq(value: JsonObject, path: str) -> Iterator[Item] | None:

@@ -233,7 +233,7 @@ def _messages(items: Sequence[JsonObject], model: str) -> tuple[Any, ...]:
             case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
                 history.model(reader.flush())
                 history.user([_answer(item, param)])
-            case kind if kind in _SERVER_ITEMS:
+            case str() as kind if kind in _SERVER_ITEMS:
                 continue
             case kind:
                 raise Failure.invalid(f"{param}.type", f"unknown item type {str(kind)[:60]!r}")
