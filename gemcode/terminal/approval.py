@@ -28,6 +28,7 @@ class Key(StrEnum):
 
     STOP = "stop"  # Ctrl-C, Ctrl-D, end of input
     ESCAPE = "escape"
+    REDRAW = "redraw"  # Ctrl-L: the screen is empty, so show again what the question is about
 
 
 class Interviewer(Protocol):
@@ -88,13 +89,14 @@ class Approval:
 
     async def _ask_secret(self, name: str, read: SecretRead) -> Answer:
         path = escape(read.path, single_line=True)
-        self._interviewer.show(
-            [
-                line((Style.ASK, "? "), (Style.BOLD, f"{name}  {path}")),
-                line((Style.WARN, "! "), f"{escape(read.why, single_line=True)}. Its text would be sent to the model."),
-            ]
-        )
-        key = await self._interviewer.key(_question(f"Let the model read {path}?", "ynq", self._interviewer), "ynq")
+        about = [
+            line((Style.ASK, "? "), (Style.BOLD, f"{name}  {path}")),
+            line((Style.WARN, "! "), f"{escape(read.why, single_line=True)}. Its text would be sent to the model."),
+        ]
+        key: str = Key.REDRAW
+        while key == Key.REDRAW:
+            self._interviewer.show(about)
+            key = await self._interviewer.key(_question(f"Let the model read {path}?", "ynq", self._interviewer), "ynq")
         if key == "y":
             return Approved(read)
         return await _decline(self._interviewer) if key == "n" else _refusal(key)
@@ -144,6 +146,8 @@ class _Question:
                     self._show_all()
                 case "?":
                     self._explain()
+                case Key.REDRAW:
+                    self._show()
                 case _:
                     return _refusal(key)
 
@@ -290,6 +294,8 @@ class _Question:
                     return chosen - rest
                 case "b":
                     index = max(index - 1, 0)
+                    continue
+                case Key.REDRAW:
                     continue
                 case _:
                     return None

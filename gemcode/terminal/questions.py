@@ -102,7 +102,10 @@ class _KeyQuestion:
 
         @self._bindings.add("c-l")
         def redraw(event: KeyPressEvent) -> None:
-            event.app.renderer.clear()
+            if not event.app.is_done:
+                event.app.renderer.clear()
+                event.app.erase_when_done = True
+                event.app.exit(result=Key.REDRAW)
 
         @self._bindings.add("c-z")
         def suspend(event: KeyPressEvent) -> None:

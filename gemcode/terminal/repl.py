@@ -14,7 +14,7 @@ from gemcode.agent.events import Notice, Outcome, Status
 from gemcode.agent.messages import Text, Usage, UserMessage
 from gemcode.agent.tool import Answer, ApprovalRequest
 from gemcode.terminal import programs, tty, view
-from gemcode.terminal.approval import Approval, Editor
+from gemcode.terminal.approval import Approval, Editor, Key
 from gemcode.terminal.commands import Ledger, find_command
 from gemcode.terminal.linear import LinearFront
 from gemcode.terminal.look import Look, choose_look, terminal_size
@@ -93,7 +93,10 @@ class Repl:
     async def _go_on(self, sentence: str) -> bool:
         """A limit was met, or the model goes round in circles: the person decides."""
         question = line((Style.ASK, "? "), f"{escape(sentence, single_line=True)} Continue?  y yes  n no")
-        return await self._front.key(question, "yn") == "y"
+        key: str = Key.REDRAW
+        while key == Key.REDRAW:
+            key = await self._front.key(question, "yn")
+        return key == "y"
 
     def _close(self) -> None:
         with contextlib.suppress(StdoutClosed):  # a terminal that hung up needs nothing put back

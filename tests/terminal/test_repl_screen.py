@@ -298,6 +298,21 @@ def test_23_what_is_typed_or_pasted_before_or_with_the_question_writes_nothing(p
         leave(screen)
 
 
+def test_ctrl_l_in_a_question_shows_again_what_it_is_about(project: Path) -> None:
+    with start("write", project) as screen:
+        prompt_is_ready(screen)
+        screen.type("go" + ENTER)
+        question(screen)
+        screen.type("\x0c")
+        screen.wait_until(lambda: screen.visible()[0].startswith("? write_file"), what="the header on top")
+        question(screen)
+        assert "  2 + B" in "\n".join(screen.visible())
+        assert sum(row.startswith("Write") for row in screen.visible()) == 1
+        screen.type("y")
+        screen.wait_for("Done with it.")
+        leave(screen)
+
+
 def test_24_and_32_no_asks_for_a_reason_that_reaches_the_model_and_the_turn_goes_on(project: Path) -> None:
     with start("write", project) as screen:
         prompt_is_ready(screen)
