@@ -27,6 +27,11 @@ class _Screen(pyte.HistoryScreen):
     def write_process_input(self, data: str) -> None:
         type(self).answer(data.encode())
 
+    def select_graphic_rendition(self, *attrs: int, **more: bool) -> None:
+        super().select_graphic_rendition(*attrs, **more)
+        if attrs == (2,):  # the emulator knows no dim
+            self.cursor.attrs = self.cursor.attrs._replace(fg="dim")
+
 
 class PtyScreen:
     """Runs a command on a terminal of a given size. Times are hang guards, never assertions."""
@@ -113,6 +118,13 @@ class PtyScreen:
         while rows and not rows[-1]:
             rows.pop()
         return rows
+
+    def picture(self) -> tuple[list[list[Any]], tuple[int, int]]:
+        """The cells of the screen, and where the cursor is (column, row)."""
+        with self._lock:
+            screen = self._screen
+            cells = [[screen.buffer[y][x] for x in range(screen.columns)] for y in range(screen.lines)]
+            return cells, (screen.cursor.x, screen.cursor.y)
 
     def all(self) -> list[str]:
         """The scrollback and the screen."""
