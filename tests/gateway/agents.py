@@ -3,9 +3,9 @@
 One shape for all of them, so that one test holds for every SDK; what goes over HTTP is the SDK's own.
 """
 
+import base64
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -94,8 +94,6 @@ class AnthropicAgent:
             choice = "auto"
 
     def _result(self, call_id: str, outcome: Outcome) -> dict[str, Any]:
-        import base64
-
         blocks: list[Any] = [{"type": "text", "text": outcome.text}]
         if outcome.image:
             data = base64.b64encode(outcome.image).decode()
@@ -104,8 +102,6 @@ class AnthropicAgent:
 
 
 def _data_url(image: bytes) -> str:
-    import base64
-
     return f"data:image/png;base64,{base64.b64encode(image).decode()}"
 
 
@@ -334,10 +330,3 @@ AGENTS: dict[str, Callable[[str], Agent]] = {
     "bedrock": BedrockAgent,
     "gemini": GeminiAgent,
 }
-
-
-@contextmanager
-def no_proxies(monkeypatch: Any) -> Iterator[None]:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    yield
