@@ -8,7 +8,7 @@ from gemcode.agent.tool import FileChange, Output, Preview
 from gemcode.frozen import frozen
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names, writer
-from gemcode.workspace.diff import unified
+from gemcode.workspace.diff import count_changes
 from gemcode.workspace.proposal import Snapshot, propose, snapshot
 
 
@@ -42,11 +42,11 @@ def commit(bench: Workbench, approved: Preview | None, reason: str) -> Output:
     before, path = approved.token.before, approved.path
     proposal = propose(before, approved.after, bench.bounds.write_bytes)
     result = writer.write(bench.root, bench.store, proposal, turn=bench.turn, reason=reason)
-    diff = unified(before.data or b"", approved.after)
+    added, removed = count_changes(before.data or b"", approved.after)
     notes = [*result.notes, *bench.store.notices]
     bench.store.notices.clear()
-    value: dict[str, object] = {"path": path, "action": result.action, "lines_added": diff.added}
-    value["lines_removed"] = diff.removed
+    value: dict[str, object] = {"path": path, "action": result.action, "lines_added": added}
+    value["lines_removed"] = removed
     if approved.after == approved.token.proposed:
         bench.known.wrote(path, result.hash)
     else:
@@ -55,5 +55,5 @@ def commit(bench: Workbench, approved: Preview | None, reason: str) -> Output:
     if result.status == "durability_unknown":
         value["durability"] = "unknown"
         notes.append("written, but the disk did not confirm that it would survive a power cut")
-    display = "; ".join([f"{result.action} (+{diff.added} -{diff.removed})", *notes])
-    return Output(value, display, FileChanged(path, result.action, result.id, diff.added, diff.removed))
+    display = "; ".join([f"{result.action} (+{added} -{removed})", *notes])
+    return Output(value, display, FileChanged(path, result.action, result.id, added, removed))

@@ -3,16 +3,20 @@
 Pure, and bounded in time: where the exact shortest edit would cost too much, a block is shown as replaced whole.
 """
 
+import codecs
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import compress, count, pairwise
+from operator import ne
 from typing import Literal, NamedTuple
 
 from gemcode.frozen import frozen
 from gemcode.workspace.text import ENDS, Binary, TextFile, decode, line_end, split_lines
 
 CONTEXT = 3
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 EFFORT = 200_000  # steps spent on one comparison before blocks are taken whole; a fraction of a second
 
 
@@ -84,9 +88,15 @@ def unified(before: bytes, after: bytes) -> Diff:
     return Diff(hunks, shown.count("+"), shown.count("-"), _notes(old.decoded, new.decoded))
 
 
+def count_changes(before: bytes, after: bytes) -> tuple[int, int]:
+    """How many lines unified(before, after) adds and removes, without making anything to show."""
+    blocks = align(_byte_lines(before), _byte_lines(after))
+    return sum(block.j2 - block.j1 for block in blocks), sum(block.i2 - block.i1 for block in blocks)
+
+
 def select_hunks(before: bytes, after: bytes, chosen: AbstractSet[int]) -> bytes:
     """`before` with only the chosen hunks of unified(before, after) applied; all give `after`, none `before`."""
-    old, new = _Side.read(before).lines, _Side.read(after).lines
+    old, new = _byte_lines(before), _byte_lines(after)
     out: list[bytes] = []
     position = 0
     for number, group in enumerate(_group(align(old, new)), 1):
@@ -99,30 +109,48 @@ def select_hunks(before: bytes, after: bytes, chosen: AbstractSet[int]) -> bytes
 
 def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Block]:
     """The blocks that differ, in order. Lines unique on both sides anchor it; a capped exact search does the rest."""
-    names: dict[Hashable, int] = {}
-    a = [names.setdefault(line, len(names)) for line in old]
-    b = [names.setdefault(line, len(names)) for line in new]
     effort = EFFORT
     found: list[Block] = []
-    pending = [Block(0, len(a), 0, len(b))]
+    pending = _in_place(old, new) or [Block(0, len(old), 0, len(new))]
     while pending:
-        block = _trim(a, b, pending.pop())
+        block = _trim(old, new, pending.pop())
         if block.i1 == block.i2 or block.j1 == block.j2:
             if block.i1 < block.i2 or block.j1 < block.j2:
                 found.append(block)
             continue
         effort -= (block.i2 - block.i1 + block.j2 - block.j1) // 8
-        anchors = _anchors(a, b, block) if effort > 0 else []
+        anchors = _anchors(old, new, block) if effort > 0 else []
         if anchors:
             pending += _gaps(block, anchors)
             continue
-        matches, spent = _shortest_edit(a[block.i1 : block.i2], b[block.j1 : block.j2], effort)
+        matches, spent = _shortest_edit(*_numbered(old[block.i1 : block.i2], new[block.j1 : block.j2]), effort)
         effort -= spent
         found += _gaps(block, ((block.i1 + i, block.j1 + j) for i, j in matches))
     return _joined(sorted(found))
 
 
-def _trim(a: list[int], b: list[int], block: Block) -> Block:
+def _in_place(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Block]:
+    """The runs of lines that differ where most lines are at the same place as before, found at the speed of C."""
+    if len(old) != len(new):
+        return []
+    places = list(compress(count(), map(ne, old, new)))
+    if len(places) * 8 > len(old):
+        return []
+    starts = [place for before, place in pairwise([-2, *places]) if place != before + 1]
+    ends = [place + 1 for place, after in pairwise([*places, -1]) if after != place + 1]
+    return [Block(start, end, start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def _numbered(old: Sequence[Hashable], new: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """Numbers in place of lines: the search compares them again and again, and a line may be long."""
+    numbers: dict[Hashable, int] = {}
+    return (
+        [numbers.setdefault(line, len(numbers)) for line in old],
+        [numbers.setdefault(line, len(numbers)) for line in new],
+    )
+
+
+def _trim(a: Sequence[Hashable], b: Sequence[Hashable], block: Block) -> Block:
     i1, i2, j1, j2 = block
     while i1 < i2 and j1 < j2 and a[i1] == b[j1]:
         i1, j1 = i1 + 1, j1 + 1
@@ -131,12 +159,14 @@ def _trim(a: list[int], b: list[int], block: Block) -> Block:
     return Block(i1, i2, j1, j2)
 
 
-def _anchors(a: list[int], b: list[int], block: Block) -> list[tuple[int, int]]:
+def _anchors(a: Sequence[Hashable], b: Sequence[Hashable], block: Block) -> list[tuple[int, int]]:
     """The longest rising run of lines that occur once on each side (the patience method)."""
     ours = Counter(a[block.i1 : block.i2])
     theirs = Counter(b[block.j1 : block.j2])
     place = {b[j]: j for j in range(block.j1, block.j2) if theirs[b[j]] == 1}
     pairs = [(i, place[a[i]]) for i in range(block.i1, block.i2) if ours[a[i]] == 1 and a[i] in place]
+    if all(j < following for (_, j), (_, following) in pairwise(pairs)):
+        return pairs  # nothing was moved, as nearly always
     tails: list[int] = []
     ends: list[int] = []
     previous: list[int] = []
@@ -224,6 +254,11 @@ def _group(blocks: Iterable[Block]) -> list[list[Block]]:
     return groups
 
 
+def _byte_lines(data: bytes) -> list[bytes]:
+    """The lines with their ends. In bytes only CR, LF and CRLF end a line; two bytes a character need more care."""
+    return _Side.read(data).lines if data.startswith(_WIDE) else data.splitlines(keepends=True)
+
+
 @frozen
 class _Side:
     """One version: what it decodes to, its lines as bytes, and how to show one."""
@@ -239,7 +274,7 @@ class _Side:
             lines = [line.encode(decoded.encoding) for line in split_lines("\ufeff" + decoded.text)]
             return cls(decoded, lines, decoded.encoding)
         codec = "utf-8" if isinstance(decoded, TextFile) and decoded.encoding != "latin-1" else "latin-1"
-        return cls(decoded, [line.encode("latin-1") for line in split_lines(data.decode("latin-1"))], codec)
+        return cls(decoded, data.splitlines(keepends=True), codec)
 
     def show(self, index: int) -> tuple[str, str]:
         line = self.lines[index].decode(self.codec)

@@ -23,6 +23,7 @@ class _Watched:
     content: Hash
     name: str  # in late/, or "" where the file has no name any more
     fd: int  # open where the store is on another device, else -1
+    stamp: tuple[int, int, int] | None = None  # size and times when it was last read
 
 
 class Displaced:
@@ -53,7 +54,11 @@ class Displaced:
 
     def recheck(self) -> list[str]:
         """Look at every watched file again; late saves are kept, and said. The oldest leave when there are too many."""
-        notices = [notice for watched in self._watched if (notice := self._look(watched)[1])]
+        notices = [
+            notice
+            for watched in self._watched
+            if not self._looks_unchanged(watched) and (notice := self._look(watched)[1])
+        ]
         held = [watched for watched in self._watched if watched.fd >= 0]
         for watched in [*self._watched[:-WATCHED], *held[:-WATCHED_OPEN]]:
             if watched in self._watched:
@@ -68,9 +73,22 @@ class Displaced:
             notices += self._release(self._watched.pop())
         return notices
 
+    def _looks_unchanged(self, watched: _Watched) -> bool:
+        """Whether there is no sign of a save since it was last read. The last look of all reads it in any case."""
+        try:
+            return watched.stamp is not None and watched.stamp == self._stamp(watched)
+        except OSError:
+            return False
+
+    def _stamp(self, watched: _Watched) -> tuple[int, int, int]:
+        named = watched.fd < 0
+        status = osfs.fstatat(self._area.late, watched.name) if named else osfs.fstat(watched.fd)
+        return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
     def _look(self, watched: _Watched) -> tuple[bool, str]:
         """Whether the content is safe, and what to say."""
         try:
+            watched.stamp = self._stamp(watched)
             fd = watched.fd if watched.fd >= 0 else osfs.open(watched.name, LATE_FLAGS, dir_fd=self._area.late)
             try:
                 found, notice = preserve(self._area, fd, watched.path, (watched.content,))

@@ -75,7 +75,7 @@ def new_content(before: bytes | None, content: str, mode: Literal["overwrite", "
     if before is None:
         return _exact(content, TextFile("", "utf-8", False, "none", False), normalise(content), None)
     file = _require_text(before)
-    lines = split_lines(file.text)
+    lines = split_lines(file.text) if "\r" in file.text else []  # else every end is a line feed
     if mode == "append":
         end = next(filter(None, map(line_end, reversed(lines))), "\n")
         text = file.text + keep_ends([], content, end)

@@ -200,12 +200,17 @@ def _decode_exactly(data: bytes, encoding: str) -> str | None:
 
 
 def _text_file(text: str, encoding: Encoding, *, bom: bool) -> TextFile:
+    return TextFile(text, encoding, bom, _newline(text), text.endswith(("\n", "\r")))
+
+
+def _newline(text: str) -> Newline:
+    if "\r" not in text:  # not counted, as nearly always: this is asked of every file
+        return "lf" if "\n" in text else "none"
     crlf = text.count("\r\n")
     found = [
         name for name, n in (("\r\n", crlf), ("\n", text.count("\n") - crlf), ("\r", text.count("\r") - crlf)) if n
     ]
-    newline: Newline = "none" if not found else ENDS[found[0]] if len(found) == 1 else "mixed"
-    return TextFile(text, encoding, bom, newline, text.endswith(("\n", "\r")))
+    return ENDS[found[0]] if len(found) == 1 else "mixed"
 
 
 def _has_odd_breaks(text: str) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemcode.workspace.diff import align, select_hunks, unified
+from gemcode.workspace.diff import align, count_changes, select_hunks, unified
 
 contents = st.lists(
     st.sampled_from([b"a\n", b"b\n", b"c\r\n", b"d\r", b"\n", b"e", b"\xe9\n", b"\xc3\xa9\n", b"\0"])
@@ -135,3 +135,19 @@ def test_few_changes_give_few_lines(old: list[int], generator: random.Random) ->
         new[generator.randrange(len(new))] = -1
     blocks = align(old, new)
     assert sum(block.i2 - block.i1 for block in blocks) <= 12
+
+
+@given(anything, anything)
+def test_changes_are_counted_as_they_are_shown(before: bytes, after: bytes) -> None:
+    shown = unified(before, after)
+    assert count_changes(before, after) == (shown.added, shown.removed)
+
+
+def test_a_few_changes_in_place_are_found_where_they_are() -> None:
+    old = [b"%d\n" % number for number in range(1000)]
+    new = list(old)
+    new[10:12], new[500], new[999] = [b"x\n", b"y\n"], b"z\n", b"end"
+    assert align(old, new) == [(10, 12, 10, 12), (500, 501, 500, 501), (999, 1000, 999, 1000)]
+    new[20], new[21] = old[21], b"w\n"  # a line removed and one added close by
+    assert (20, 21, 20, 20) in align(old, new)
+    assert (22, 22, 21, 22) in align(old, new)
