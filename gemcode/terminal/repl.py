@@ -224,7 +224,11 @@ class Repl:
             facts.append(f"{view.plural(len(ledger.files), 'file')} changed")
         if ledger.spent is not None:
             facts.append(view.money(ledger.spent))
-        self._say(f"{', '.join(facts)}. Continue: gemcode chat --resume {about.session_id}")
+        told, command = f"{', '.join(facts)}.", f"Continue: gemcode chat --resume {about.session_id}"
+        if len(told) + len(command) + 3 > terminal_size().columns:  # the command stays in one row, to be copied
+            self._front.show([view.notice_line(Notice(told), self._front.marks), line(f"  {command}")])
+        else:
+            self._say(f"{told} {command}")
 
     async def ask_line(self, question: str) -> str:
         *above, last = question.split("\n")

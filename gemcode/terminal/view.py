@@ -154,7 +154,9 @@ def cancelled_line(seconds: float, outcome: Outcome | None, marks: Marks) -> Lin
     if outcome is None:
         written = ""
     elif outcome.files_changed:
-        written = f" Written before: {', '.join(_name(change.path) for change in outcome.files_changed)}."
+        written = (
+            f" Written before: {', '.join(dict.fromkeys(_name(change.path) for change in outcome.files_changed))}."
+        )
     else:
         written = " Nothing was written."
     text = f"cancelled after {seconds:.0f}s.{written} Your prompt is kept: press Up."

@@ -30,7 +30,8 @@ class Whimsical:
 
     def answer(self, request: RecordedRequest) -> Reply:
         draw = self._random
-        prompts = [part["text"] for content in request.contents for part in content["parts"] if "text" in part]
+        said = [content for content in request.contents if content["role"] == "user"]
+        prompts = [part["text"] for content in said for part in content["parts"] if "text" in part]
         turn = f"{zlib.crc32(repr(prompts).encode()):08x}"
         kind = draw.choice(("text", "text", "wait", "read", "write", "write", "write", "both", "busy"))
         if kind == "busy":

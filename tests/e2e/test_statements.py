@@ -416,13 +416,14 @@ def test_35_a_daily_limit_ends_ask_with_6_at_once(place: Place) -> None:
     assert "per day" in result.stderr
 
 
-def test_37_the_resume_command_works_when_pasted(place: Place) -> None:
-    with place.terminal("chat", replies=[says("The first answer.")], size=(80, 24)) as (screen, _):
+@pytest.mark.parametrize("size", [(80, 24), (40, 15)])
+def test_37_the_resume_command_works_when_pasted(place: Place, size: tuple[int, int]) -> None:
+    with place.terminal("chat", replies=[says("The first answer.")], size=size) as (screen, _):
         send(screen, "the first prompt")
         screen.wait_for("The first answer.")
         leave(screen)
         (row,) = [row for row in screen.all() if "Continue: gemcode " in row]
-        assert len(row) < 80
+        assert len(row) < 80 and re.search(r" --resume \w{6}$", row)
     command = shlex.split(row.partition("Continue: gemcode ")[2])
     with place.terminal(*command, replies=[says("The second answer.")]) as (screen, simulator):
         at_prompt(screen)

@@ -143,7 +143,7 @@ def test_36_the_status_line_fits_and_loses_fields_from_the_right(room: int) -> N
 def test_what_a_cancel_says_about_files_is_true() -> None:
     nothing = plain(view.cancelled_line(4.2, Outcome(Status.INTERRUPTED), UNICODE))
     assert nothing == "· cancelled after 4s. Nothing was written. Your prompt is kept: press Up."
-    one = Outcome(Status.INTERRUPTED, files_changed=(FileChanged("a.py", "modified", "w1"),))
+    one = Outcome(Status.INTERRUPTED, files_changed=(FileChanged("a.py", "modified", "w1"),) * 2)
     assert "Written before: a.py." in plain(view.cancelled_line(1, one, UNICODE))
     assert "written" not in plain(view.cancelled_line(1, None, UNICODE))
 
