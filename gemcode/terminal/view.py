@@ -178,7 +178,7 @@ def changed_lines(outcome: Outcome, marks: Marks, undo: str, *, told: int = 0) -
     ]
     if lines:
         lines[-1] = (*lines[-1], (Style.DIM, f"  Undo: {undo}"))
-    missing = [*((entry, "refused") for entry in book.refused), *((entry, "failed") for entry in book.failed)]
+    missing = [*((entry, "declined") for entry in book.refused), *((entry, "failed") for entry in book.failed)]
     return lines + [
         line((Style.DIM, f"{marks.note} "), f"{_name(entry.path)} not written: {word}")
         for entry, word in missing[told:]
