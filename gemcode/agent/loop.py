@@ -320,10 +320,9 @@ class Agent:
 
     async def _run_group(self, turn: Turn, group: list[ToolCall], results: dict[str, ToolResult]) -> None:
         """Validated and approved in order, run together, reported in order."""
-        ready: list[Prepared | Refused] = []
-        for call in group:
-            turn.emit(ToolStarted(call, subject_of(call)))
-            ready.append(await self.registry.prepare(call, turn.state))
+        ready = await self.registry.prepare_together(
+            group, turn.state, lambda call: turn.emit(ToolStarted(call, subject_of(call)))
+        )
         tasks = {
             item.call.id: asyncio.ensure_future(self.registry.run(item, turn.state))
             for item in ready

@@ -6,7 +6,7 @@ import difflib
 import posixpath
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,17 @@ class TurnState:
     changed: list[FileChanged] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # path → why, of writes that did not happen
     late: dict[str, ToolResult] = field(default_factory=dict)  # results that came although the turn was cancelled
+
+
+@frozen
+class _Checked:
+    """A call that is valid and within the limits; nobody was asked yet."""
+
+    call: ToolCall
+    tool: AnyTool
+    arguments: "Arguments"
+    subject: str
+    notes: tuple[str, ...]
 
 
 @frozen
@@ -121,6 +132,23 @@ class ToolRegistry:
 
     async def prepare(self, call: ToolCall, turn: TurnState) -> Prepared | Refused:
         """Validate and decide, asking the person where the policy says so. Raises only StopTurn."""
+        return (await self.prepare_together([call], turn))[0]
+
+    async def prepare_together(
+        self, calls: Sequence[ToolCall], turn: TurnState, announce: Callable[[ToolCall], None] = lambda _: None
+    ) -> list[Prepared | Refused]:
+        """The same for calls that are to run together: each announced and decided in its order. What they would do is
+        looked up before, for all of them at once: one way to a thread and back, not one for each."""
+        checked = [self._check(call, turn) for call in calls]
+        valid = [item for item in checked if isinstance(item, _Checked)]
+        found = iter(await asyncio.to_thread(_look_up, valid))
+        ready: list[Prepared | Refused] = []
+        for call, item in zip(calls, checked, strict=True):
+            announce(call)
+            ready.append(item if isinstance(item, Refused) else await self._decide(item, next(found), turn))
+        return ready
+
+    def _check(self, call: ToolCall, turn: TurnState) -> "_Checked | Refused":
         turn.calls += 1
         try:
             self._count_call(turn)
@@ -134,13 +162,23 @@ class ToolRegistry:
                 self._count_write(turn)
             if tool.effect is not Effect.READ and turn.mode is Mode.NONE:
                 raise ToolError("denied", "Read-only: this session can't write.", tool=tool.name)
-            preview = await asyncio.to_thread(tool.preview, arguments)
-            preview, decision = await self._consent(call, tool, preview, turn)
         except ToolError as error:
             return self._refuse(call, subject, error, "denied" if error.kind == "denied" else "refused", turn)
+        return _Checked(call, tool, arguments, subject, notes)
+
+    async def _decide(
+        self, item: "_Checked", found: "Preview | ToolError | None", turn: TurnState
+    ) -> Prepared | Refused:
+        call, tool = item.call, item.tool
+        try:
+            if isinstance(found, ToolError):
+                raise found
+            preview, decision = await self._consent(call, tool, found, turn)
+        except ToolError as error:
+            return self._refuse(call, item.subject, error, "denied" if error.kind == "denied" else "refused", turn)
         except OSError as error:
-            return self._refuse(call, subject, _io_error(error), "refused", turn)
-        return Prepared(call, tool, arguments, subject, preview, decision, notes)
+            return self._refuse(call, item.subject, _io_error(error), "refused", turn)
+        return Prepared(call, tool, item.arguments, item.subject, preview, decision, item.notes)
 
     async def run(self, prepared: Prepared, turn: TurnState) -> tuple[ToolResult, float]:
         """Run a prepared call; the result and the milliseconds it took. Raises only CancelledError."""
@@ -257,6 +295,20 @@ def _spend(bucket: TokenBucket, what: str) -> None:
     if wait := bucket.take():
         message = f"More than {bucket.per_minute:g} {what} in a minute. Do less at a time, or give your answer now."
         raise ToolError("limit", message, retry_after_seconds=round(wait, 1))
+
+
+def _look_up(items: Sequence[_Checked]) -> list[Preview | ToolError | None]:
+    """What each call would do, or why it can't be done."""
+
+    def one(item: _Checked) -> Preview | ToolError | None:
+        try:
+            return item.tool.preview(item.arguments)
+        except ToolError as error:
+            return error
+        except OSError as error:
+            return _io_error(error)
+
+    return [one(item) for item in items]
 
 
 def cancelled(call: ToolCall) -> ToolResult:

@@ -5,7 +5,6 @@ What the service sent is kept as it came (`raw`), so that a resumed conversation
 
 import base64
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TypeAlias, assert_never
 
 from gemcode.agent.events import FileChanged
@@ -143,13 +142,18 @@ def encode_entry(entry: Entry) -> JsonObject:
         case Committed():
             return {"type": "message", **encode_message(entry.message)}
         case StepTaken():
-            return {"type": "step", **asdict(entry)}
+            return {"type": "step", **_fields(entry), "usage": _fields(entry.usage)}
         case Compacted():
             messages = [encode_message(message) for message in entry.messages]
             numbers = {"turns": entry.turns, "before": entry.before, "after": entry.after}
             return {"type": "compacted", **numbers, "messages": messages}
         case _:
-            return {"type": _NAMES[type(entry)], **asdict(entry)}
+            return {"type": _NAMES[type(entry)], **_fields(entry)}
+
+
+def _fields(entry: Any) -> JsonObject:
+    """The fields of a flat entry. The standard asdict copies deeply, at ten times the cost of the rest."""
+    return {name: getattr(entry, name) for name in entry.__match_args__}
 
 
 def decode_entry(data: JsonObject) -> Entry | None:
