@@ -95,11 +95,15 @@ class LinearFront:
 
     async def read_prompt(self) -> str:
         """What the person wants; a trailing backslash goes on in the next line."""
-        self._ask("> ")
-        text = await self._reader.read()
-        while text.endswith("\\"):
-            self._ask(". ")
-            text = text[:-1] + "\n" + await self._reader.read()
+        try:
+            self._ask("> ")
+            text = await self._reader.read()
+            while text.endswith("\\"):
+                self._ask(". ")
+                text = text[:-1] + "\n" + await self._reader.read()
+        except (EOFError, tty.Interrupted):
+            self._ask("\n")  # what is said next gets a line of its own
+            raise
         return text
 
     async def read_line(self, question: Line) -> str:
