@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check format bench bench-quick soak coverage clean
+.PHONY: help demo test screens check format bench bench-quick soak coverage clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -25,6 +25,9 @@ demo: $(STAMP)  ## the whole tour on the built-in simulator: no key, no network
 
 test: $(STAMP)  ## all tests (several minutes)
 	$(BIN)/python -m pytest -n auto
+
+screens: $(STAMP)  ## make the pictures in docs/screens again, from the real program
+	$(BIN)/python -m docs.make_screens
 
 check: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
