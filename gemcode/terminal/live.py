@@ -74,7 +74,7 @@ class LiveView:
         self._marks = view.marks_for(unicode=look.unicode)
         self._blocks = BlockSplitter()
         self._partial = ""  # the raw text of the line that has not ended
-        self._printed: list[str] = []  # rows to print with the next frame
+        self._finished: list[Block] = []  # to draw and print with the next frame
         self._shown = False  # text of this step was shown
         self._doing: str | None = None
         self._since = time.monotonic()
@@ -162,11 +162,14 @@ class LiveView:
     def _draw(self, blocks: list[Block]) -> None:
         if blocks:
             self._shown = True
-            self._printed += self._markdown().draw(blocks, self._size().columns)
+            self._finished += blocks
 
     def _take_printed(self) -> list[str]:
-        printed, self._printed = self._printed, []
-        return printed
+        """The rows of finished blocks. Drawn only now: many lines of code at once cost little more than one."""
+        if not self._finished:
+            return []
+        blocks, self._finished = self._finished, []
+        return self._markdown().draw(blocks, self._size().columns)
 
     def _tail(self) -> list[tuple[str, int]]:
         columns = self._size().columns

@@ -3,9 +3,11 @@
 Loaded only when the first text is to be drawn. Text comes in escaped, and what markdown decodes is escaped again.
 """
 
+import copy
+import functools
 from collections.abc import Iterable
 from io import StringIO
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -105,10 +107,15 @@ class _Markdown(rich_markdown.Markdown):
         "list_item_open": _ListItem,
     }
 
-    def __init__(self, text: str) -> None:
+    def __init__(self) -> None:
         super().__init__("", hyperlinks=False)
-        parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("image")
-        self.parsed = list(_escaped(parser.parse(text)))
+        self._reader = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("image")
+
+    def of(self, text: str) -> "_Markdown":
+        """This with a text in it. Parsers take long to make, so there is one for all texts."""
+        page = copy.copy(self)
+        page.parsed = list(_escaped(self._reader.parse(text)))
+        return page
 
 
 def _escaped(tokens: Iterable[Token]) -> Iterable[Token]:
@@ -126,6 +133,8 @@ class MarkdownPainter:
 
     def __init__(self, look: Look) -> None:
         self._look = look
+        self._page = _Markdown()
+        self._console = Console(file=StringIO(), theme=_THEME, highlight=False, legacy_windows=False, _environ={})
         self._code: list[str] = []
         self._lexer: Lexer | None = None
         self._language = ""
@@ -158,11 +167,9 @@ class MarkdownPainter:
         return gap + lines
 
     def _render(self, text: str, columns: int) -> list[str]:
-        console = Console(
-            file=StringIO(), width=max(columns, 8), theme=_THEME, highlight=False, legacy_windows=False, _environ={}
-        )
+        self._console.width = max(columns, 8)
         rows = []
-        for segments in Segment.split_lines(console.render(_Markdown(text))):
+        for segments in Segment.split_lines(self._console.render(self._page.of(text))):
             rows.append("".join(self._paint(segment) for segment in _trimmed(segments)))
         return rows
 
@@ -193,7 +200,7 @@ class MarkdownPainter:
         self._lexer = None
         if language and self._look.colour is Colour.FULL:
             try:
-                self._lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+                self._lexer = _lexer_for(language)
             except ClassNotFound:
                 return
 
@@ -203,13 +210,24 @@ class MarkdownPainter:
             return self._code
         rows = [""]
         for kind, text in self._lexer.get_tokens("\n".join(self._code)):
-            colour = next((colour for known, colour in _CODE_STYLES if kind in known), "")
+            colour = _colour_of(kind)
             for index, piece in enumerate(text.split("\n")):
                 if index:
                     rows.append("")
                 if piece:
                     rows[-1] += f"\x1b[{colour}m{piece}\x1b[0m" if colour and piece.strip() else piece
         return rows if len(rows) == len(self._code) else self._code
+
+
+@functools.cache
+def _colour_of(kind: Any) -> str:
+    return next((colour for known, colour in _CODE_STYLES if kind in known), "")
+
+
+@functools.cache
+def _lexer_for(language: str) -> Lexer:
+    """Raises ClassNotFound."""
+    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
 
 
 def _trimmed(segments: list[Segment]) -> list[Segment]:
