@@ -180,8 +180,7 @@ def changed_lines(outcome: Outcome, marks: Marks, undo: str, *, told: int = 0) -
         lines[-1] = (*lines[-1], (Style.DIM, f"  Undo: {undo}"))
     missing = [*((entry, "declined") for entry in book.refused), *((entry, "failed") for entry in book.failed)]
     return lines + [
-        line((Style.DIM, f"{marks.note} "), f"{_name(entry.path)} not written: {word}")
-        for entry, word in missing[told:]
+        line((Style.DIM, f"{marks.note} "), f"{_name(entry.path)} {word}") for entry, word in missing[told:]
     ]
 
 

@@ -102,7 +102,7 @@ def test_the_list_shows_what_each_session_was_about(place: Place) -> None:
     place.ask("write", "-y", replies=[calls(call("write_file", path="b.txt", content="b\n")), says("Done.")])
     listed = place.run("sessions").stdout.splitlines()
     assert len(listed) == 2
-    assert "write" in listed[0] and "1 files" in listed[0]
+    assert "write" in listed[0] and "1 file" in listed[0]
     assert first in listed[1] and "add an export" in listed[1] and "1 turn" in listed[1]
     data = json.loads(place.run("sessions", "list", "--json").stdout)
     assert [(info["title"], info["turns"], info["files"], info["model"]) for info in data] == [
