@@ -97,7 +97,7 @@ def test_05_tab_completes_a_command_and_an_unknown_one_names_the_nearest(project
         screen.type("/mo\t")
         screen.wait_for(r"^> /model")
         screen.type(ENTER)
-        screen.wait_for("> scripted +the one and only")
+        screen.wait_for("> scripted +the one and only\n>$")
         screen.type("/modle" + ENTER)
         screen.wait_for("Unknown command /modle.\n  Did you mean /model?")
         leave(screen)
