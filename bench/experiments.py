@@ -73,6 +73,7 @@ def chat(bench: Bench) -> None:
     """The prompt, and two turns once everything is loaded."""
     ground = bench.ground()
     for _ in range(bench.rounds(12)):
+        bench.measured.add("chat python", run([PYTHON, "-c", "pass"], ground).wall)
         exchanges = bench.server.play(SHORT)
         terminal = Terminal([GEMCODE], ground)
         bench.measured.add("chat prompt", terminal.wait_for(PROMPT_READY) - terminal.started)

@@ -105,12 +105,13 @@ def listing(rounds: int, files: int) -> Times:
 
 
 def numbered_lines(count: int, seed: int, changes: int = 0) -> bytes:
-    """Lines of about 52 bytes; the same seed gives the same text, `changes` lines of it are different."""
+    """Lines of about 52 bytes; the same seed gives the same text, with `changes` lines replaced, added or removed."""
     source = random.Random(seed)
-    lines = [f"{number:06d} {source.getrandbits(160):040x} end" for number in range(count)]
-    for place in random.Random(changes).sample(range(count), changes):
-        lines[place] = f"{place:06d} changed here {changes}"
-    return ("\n".join(lines) + "\n").encode()
+    lines = [f"{number:06d} {source.getrandbits(160):040x} end\n" for number in range(count)]
+    for index, place in enumerate(random.Random(changes).sample(range(count), changes)):
+        changed = f"{place:06d} changed here {changes}\n"
+        lines[place] = (changed, lines[place] + changed, "")[index % 3]
+    return "".join(lines).encode()
 
 
 def writing(rounds: int, _: int) -> Times:
@@ -156,7 +157,7 @@ def _durable(path: Path, data: bytes) -> None:
 
 def diff(rounds: int, lines: int) -> Times:
     """The confirm screen's diff, made from bytes and drawn whole, beside git's."""
-    times: Times = {"shown": [], "git": []}
+    times: Times = {"shown": [], "git": [], "python": []}
     before, after = numbered_lines(lines, 1), numbered_lines(lines, 1, 50)
     with scratch() as directory:
         old, new = directory / "old", directory / "new"
@@ -166,6 +167,7 @@ def diff(rounds: int, lines: int) -> Times:
         marks = marks_for(unicode=True)
         for _ in range(rounds):
             times["git"].append(timed(lambda: subprocess.run(command, stdout=subprocess.DEVNULL)))
+            times["python"].append(timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)))
             times["shown"].append(timed(lambda: list(draw_all(unified(before, after), 100, marks))))
     return times
 

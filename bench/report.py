@@ -28,7 +28,7 @@ GROWTH = (
 SIZES = (1, 10, 100, 300, 1_000, 2_000, 10_000, 20_000, 100_000, 200_000, 1_000_000)
 
 
-def document(found: Sequence[Result], samples: Samples) -> str:
+def document(found: Sequence[Result], samples: Samples, gateway: str = "") -> str:
     lines = ["# What it costs", "", _machine(), "", HOW]
     lines += [
         "| | median | spread | floor | ratio | budget | |",
@@ -39,6 +39,8 @@ def document(found: Sequence[Result], samples: Samples) -> str:
     lines += ["## Growth", ""]
     for title, what, value, floor, floor_name in GROWTH:
         lines += _growth(title, what, (value, floor, floor_name), samples)
+    if gateway:
+        lines += ["## Gateway", "", gateway]
     return "\n".join(lines).rstrip() + "\n"
 
 

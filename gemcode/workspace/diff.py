@@ -16,6 +16,10 @@ from gemcode.frozen import frozen
 from gemcode.workspace.text import ENDS, Binary, TextFile, decode, line_end, split_lines
 
 CONTEXT = 3
+_MOST_SMALL = 200  # changes that are looked for one by one
+_NEAR = 12  # lines, removed and added, that make a small change
+_AGREEMENT = 4  # equal lines that end it
+_STRIDE = 1024  # lines compared at once
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 EFFORT = 200_000  # steps spent on one comparison before blocks are taken whole; a fraction of a second
 
@@ -111,7 +115,7 @@ def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Block]:
     """The blocks that differ, in order. Lines unique on both sides anchor it; a capped exact search does the rest."""
     effort = EFFORT
     found: list[Block] = []
-    pending = _in_place(old, new) or [Block(0, len(old), 0, len(new))]
+    pending = _small_changes(old, new)
     while pending:
         block = _trim(old, new, pending.pop())
         if block.i1 == block.i2 or block.j1 == block.j2:
@@ -129,16 +133,41 @@ def align(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Block]:
     return _joined(sorted(found))
 
 
-def _in_place(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Block]:
-    """The runs of lines that differ where most lines are at the same place as before, found at the speed of C."""
-    if len(old) != len(new):
-        return []
-    places = list(compress(count(), map(ne, old, new)))
-    if len(places) * 8 > len(old):
-        return []
-    starts = [place for before, place in pairwise([-2, *places]) if place != before + 1]
-    ends = [place + 1 for place, after in pairwise([*places, -1]) if after != place + 1]
-    return [Block(start, end, start, end) for start, end in zip(starts, ends, strict=True)]
+def _small_changes(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Block]:
+    """The places that differ, where they are small and apart: equal runs are passed at the speed of C. What follows a
+    change that is not small is one block, for the search to look into."""
+    blocks: list[Block] = []
+    i = j = 0
+    while len(blocks) < _MOST_SMALL:
+        step = _equal_lines(old, new, i, j)
+        i, j = i + step, j + step
+        end = _next_agreement(old, new, i, j)
+        if end is None:
+            break
+        blocks.append(Block(i, end[0], j, end[1]))
+        i, j = end
+    return [*blocks, Block(i, len(old), j, len(new))]
+
+
+def _equal_lines(old: Sequence[Hashable], new: Sequence[Hashable], i: int, j: int) -> int:
+    """How many lines are equal from here on."""
+    passed = 0
+    while True:
+        a, b = (side[start + passed : start + passed + _STRIDE] for side, start in ((old, i), (new, j)))
+        if a != b or not a:
+            return passed + next(compress(count(), map(ne, a, b)), min(len(a), len(b)))
+        passed += len(a)
+
+
+def _next_agreement(old: Sequence[Hashable], new: Sequence[Hashable], i: int, j: int) -> tuple[int, int] | None:
+    """The nearest lines from which on both sides agree for a while."""
+    for distance in range(1, _NEAR + 1):
+        for x in range(i, i + distance + 1):
+            y = j + distance - (x - i)
+            ahead = old[x : x + _AGREEMENT]
+            if len(ahead) == _AGREEMENT and ahead == new[y : y + _AGREEMENT]:
+                return x, y
+    return None
 
 
 def _numbered(old: Sequence[Hashable], new: Sequence[Hashable]) -> tuple[list[int], list[int]]:

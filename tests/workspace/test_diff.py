@@ -151,3 +151,11 @@ def test_a_few_changes_in_place_are_found_where_they_are() -> None:
     new[20], new[21] = old[21], b"w\n"  # a line removed and one added close by
     assert (20, 21, 20, 20) in align(old, new)
     assert (22, 22, 21, 22) in align(old, new)
+
+
+def test_small_changes_apart_in_a_long_file_are_found_one_by_one() -> None:
+    old = [b"%d\n" % number for number in range(5000)]
+    new = [*old[:1024], b"added\n", *old[1024:3000], *old[3003:4000], b"in place of 4000\n", *old[4001:]]
+    assert align(old, new) == [(1024, 1024, 1024, 1025), (3000, 3003, 3001, 3001), (4000, 4001, 3998, 3999)]
+    assert align(old, old) == []
+    assert align(old, old[:-1]) == [(4999, 5000, 4999, 4999)]
