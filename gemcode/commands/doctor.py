@@ -56,12 +56,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
         yield Finding("project", f"{error.message} {error.hint}", False)
     yield _terminal()
     if os.geteuid() == 0:
-        yield Finding("user", "root: no file permission holds gemcode back; better use your own account")
+        yield Finding("user", "root: better use an account of your own")
 
 
 def _key(settings: Settings) -> Finding:
     if settings.key is None:
-        return Finding("key", "none. Set GEMINI_API_KEY (aistudio.google.com/apikey), or try: gemcode demo", False)
+        return Finding("key", "none. Set GEMINI_API_KEY, or try: gemcode demo", False)
     return Finding("key", f"{settings.key} from {settings.key_source}", True)
 
 
@@ -96,7 +96,7 @@ def _project(project: app.Project) -> Iterator[Finding]:
         else "directory walk, no link followed unseen"
     )
     yield Finding("paths", resolver, True)
-    yield Finding("commands", "none: gemcode runs no command of the model, so no sandbox is needed", True)
+    yield Finding("commands", "none: the model can't run any", True)
     yield _file_system(project)
     verification = project.store.verify()
     size = f"{verification.objects} versions, {verification.size / 1024 / 1024:.1f} MiB in {project.store.directory}"
@@ -123,6 +123,6 @@ def _terminal() -> Finding:
     terminal = is_terminal(1) and is_terminal(input_descriptor())
     size = terminal_size()
     look = choose_look(os.environ, terminal=terminal, encoding=sys.stdout.encoding, size=size)
-    kind = f"{size.columns}x{size.rows}" if terminal else "none: writes are refused unless --approve allows them"
+    kind = f"{size.columns}x{size.rows}" if terminal else "none: writes need --approve"
     marks = "UTF-8" if look.unicode else "ASCII marks"
     return Finding("terminal", f"{kind}, colour {look.colour.value}, {marks}, TERM={os.environ.get('TERM', '')}")

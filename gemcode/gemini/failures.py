@@ -202,8 +202,7 @@ def _quota(error: ServiceError, model: str) -> ModelError:
     # Of several limits that are reached, the one per day decides.
     place = next((i for i, quota in enumerate(quotas) if _PER_DAY.search(quota)), 0)
     violation, quota = (error.violations[place], quotas[place]) if quotas else ({}, error.message)
-    named = ", ".join(str(violation[key]) for key in ("quotaId", "quotaValue") if violation.get(key))
-    limit = f" ({named})" if named else ""
+    limit = f" ({_amount(violation)})" if violation else ""
     if str(violation.get("quotaValue", "")) == "0" or _NO_QUOTA.search(error.message):
         sentence = f"{model or 'This model'} is not part of this key's plan{limit}."
         return _failure(error, sentence, "Choose another model with -m, or enable billing.", ExitCode.QUOTA)
@@ -217,6 +216,14 @@ def _quota(error: ServiceError, model: str) -> ModelError:
     else:
         sentence, hint = "The API has no capacity left for this request.", "Try again later, or another model with -m."
     return _failure(error, sentence, hint, ExitCode.QUOTA, retryable=True)
+
+
+def _amount(violation: JsonObject) -> str:
+    """A limit in words: "1,000,000 input tokens". The service's own name for it is in the details."""
+    quota = f"{violation.get('quotaId', '')} {violation.get('quotaMetric', '')}".lower()
+    what = "input tokens" if "token" in quota else "requests"
+    value = str(violation.get("quotaValue", ""))
+    return f"{int(value):,} {what}" if value.isdecimal() else what
 
 
 def _failure(
