@@ -67,6 +67,7 @@ class Audit:
         self.directory = directory
         self._session = session
         self._rotate_bytes = rotate_bytes
+        self._left = (0, 0, _START)  # the log's inode and size after our last record, and that record
 
     def intent(self, call: ToolCall, effect: Effect) -> object:
         """Record that a call is about to run. Raises OSError: then a write must not run."""
@@ -87,7 +88,7 @@ class Audit:
 
     def _append(self, content: Record) -> int:
         with _opened(self.directory) as folder, _locked(folder):
-            last = self._end(folder)
+            last = self._end_as_left(folder) or self._end(folder)
             record = {
                 "seq": last.sequence + 1,
                 "time": time.time(),
@@ -100,11 +101,22 @@ class Audit:
             record["hash"] = _hash(record)
             with _file(folder, _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as fd:
                 osfs.write_all(fd, _canonical(record) + b"\n")
+                status = osfs.fstat(fd)
             # In place: one write of a fixed length within one disk sector, which no kill can tear. A rename over the
             # old anchor would cost a flush to the disk on ext4, ten times as much as all the rest.
             with _file(folder, _ANCHOR, os.O_WRONLY | os.O_CREAT) as fd:
                 osfs.write_all(fd, f"{record['seq']:020d} {record['hash']}\n".encode("ascii"))
+            self._left = status.st_ino, status.st_size, End(record["seq"], record["hash"])
             return last.sequence + 1
+
+    def _end_as_left(self, folder: int) -> End | None:
+        """Our own last record, if the log ends where we left it: then there is nothing to read and nothing to seal."""
+        inode, size, end = self._left
+        if 0 < size < self._rotate_bytes:
+            with contextlib.suppress(FileNotFoundError):
+                status = osfs.fstatat(folder, _LOG)
+                return end if (status.st_ino, status.st_size) == (inode, size) else None
+        return None
 
     def _end(self, folder: int) -> End:
         """Where the next record goes on: after the last one or, if the anchor knows of a later one that is gone,

@@ -465,10 +465,26 @@ def test_without_locks_on_the_file_system_it_still_writes(log: Audit) -> None:
 def test_an_append_reads_the_tail_only_and_flushes_nothing(log: Audit) -> None:
     for _ in range(50):
         pair(log)
-    count = Count(0, lambda: None)
-    with osfs.inject(count):
-        log.intent(CALL, Effect.WRITE)
-    assert count.names.count("read") == 2 and "fsync" not in count.names and len(count.names) < 20, count.names
+    for appending, reads in ((Audit(log.directory, "other"), 2), (log, 2), (log, 0)):  # the last was the last to write
+        count = Count(0, lambda: None)
+        with osfs.inject(count):
+            appending.intent(CALL, Effect.WRITE)
+        assert count.names.count("read") == reads and "fsync" not in count.names and len(count.names) <= 20, count.names
+    assert whole(log).records == 103
+
+
+@pytest.mark.parametrize("change", ["cut", "removed", "replaced"])
+def test_a_log_that_is_not_as_it_was_left_is_read_again(log: Audit, change: str) -> None:
+    pair(log)
+    pair(log)
+    file = log.directory / "audit.jsonl"
+    data = file.read_bytes()
+    file.unlink()
+    if change != "removed":
+        file.write_bytes(data if change == "replaced" else data[: data.rfind(b"\n", 0, -1) + 1])
+    log.intent(CALL, Effect.WRITE)
+    found = audit.verify(log.directory)
+    assert bool(found.problems) is (change != "replaced")
 
 
 def test_a_check_streams(log: Audit) -> None:
