@@ -92,6 +92,7 @@ def _lean_schema(node: Any, *, names: bool = False) -> Any:
 class ApprovalRequest:
     call: ToolCall
     preview: Preview
+    in_turn: bool = True  # False: the person asked for it, so there is no model to tell and no turn to go on with
 
 
 @frozen

@@ -116,7 +116,7 @@ def _carry_out(
 
 async def _confirm(approve: Approver, proposal: Proposal, reason: str) -> Proposal | None:
     call = ToolCall("undo", reason, {"path": proposal.path})
-    answer = await approve(ApprovalRequest(call, as_change(proposal)))
+    answer = await approve(ApprovalRequest(call, as_change(proposal), in_turn=False))
     if isinstance(answer, Approved) and isinstance(answer.preview, FileChange):
         return replace(proposal, after=answer.preview.after)
     return None

@@ -82,7 +82,8 @@ class Approval:
         if isinstance(request.preview, SecretRead):
             answer = await self._ask_secret(name, request.preview)
         else:
-            answer = await _Question(self._interviewer, self._editor, name, request.preview).ask()
+            question = _Question(self._interviewer, self._editor, name, request.preview)
+            answer = await question.ask(in_turn=request.in_turn)
         if isinstance(answer, Declined):
             self.declined[request.call.id] = answer.reason
         return answer
@@ -119,25 +120,24 @@ class _Question:
         self._seen = 0  # hunks shown whole
         self._warned = ""  # the key that was pressed with hunks unseen
 
-    @property
-    def _letters(self) -> str:
+    def _letters(self, *, in_turn: bool) -> str:
         ordinary = self._change.sensitivity is Sensitivity.ORDINARY
         several = len(self._diff.hunks) > 1
         edit = self._change.after is not None
-        allowed = {"h": several, "e": edit, "a": ordinary, "d": bool(self._diff.hunks)}
+        allowed = {"h": several, "e": edit, "a": ordinary and in_turn, "d": bool(self._diff.hunks)}
         return "".join(letter for letter in _WORDS if allowed.get(letter, True))
 
-    async def ask(self) -> Answer:
+    async def ask(self, *, in_turn: bool) -> Answer:
         self._show()
         while True:
-            question = _question(self._asked(), self._letters, self._interviewer)
-            key = await self._interviewer.key(question, self._letters + "?")
+            letters = self._letters(in_turn=in_turn)
+            key = await self._interviewer.key(_question(self._asked(), letters, self._interviewer), letters + "?")
             match key:
                 case "y" | "a":
                     if await self._agrees(key):
                         return Approved(self._change, rest_of_turn=key == "a")
                 case "n":
-                    return await _decline(self._interviewer)
+                    return await _decline(self._interviewer) if in_turn else Declined()
                 case "h":
                     await self._choose_hunks()
                 case "e":
@@ -145,7 +145,7 @@ class _Question:
                 case "d":
                     self._show_all()
                 case "?":
-                    self._explain()
+                    self._explain(letters)
                 case Key.REDRAW:
                     self._show()
                 case _:
@@ -230,8 +230,8 @@ class _Question:
         self._interviewer.show([head, *draw_all(self._diff, self._interviewer.size().columns, self._interviewer.marks)])
         self._seen = len(self._diff.hunks)
 
-    def _explain(self) -> None:
-        self._interviewer.show([line(f"  {letter}  {_HELP[letter]}") for letter in self._letters])
+    def _explain(self, letters: str) -> None:
+        self._interviewer.show([line(f"  {letter}  {_HELP[letter]}") for letter in letters])
 
     async def _edit(self) -> None:
         proposal = self._change.after or b""

@@ -287,8 +287,6 @@ def test_29_a_save_while_the_question_is_open_wins_and_the_proposal_is_kept(plac
         at_question(screen)
         assert "- a colleague's line" in screen.text()
         screen.type("n")
-        screen.wait_for("Reason")
-        screen.type(ENTER)
         screen.wait_for("Nothing was written.")
         assert place.files()["cart.py"] == b"a\nb\nc\na colleague's line\n"
         leave(screen)
