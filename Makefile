@@ -46,6 +46,7 @@ bench-quick: $(STAMP)  ## the same in short, for information
 
 soak: $(STAMP)  ## the long races, crashes and fuzzing
 	$(BIN)/python -m pytest -m soak --timeout 7200
+	$(BIN)/python -m bench listing_million
 
 coverage: $(STAMP)  ## branch coverage of the rooms that must not fail
 	$(BIN)/coverage erase

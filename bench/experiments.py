@@ -210,6 +210,12 @@ def listing(bench: Bench) -> None:
             bench.measured.samples[f"listing {name} {size}"] = values
 
 
+def listing_million(bench: Bench) -> None:
+    """Only when asked for by name: making and removing the tree takes minutes."""
+    for name, values in inside(bench, "listing", 12, 1_000_000).items():
+        bench.measured.samples[f"listing {name} 1000000"] = values
+
+
 def writing(bench: Bench) -> None:
     for name, values in inside(bench, "writing", 40, 0).items():
         bench.measured.samples[f"writing {name}"] = values
@@ -239,3 +245,4 @@ EXPERIMENTS: dict[str, Callable[[Bench], None]] = {
         version, ask, chat, steps, parallel, chunks_piped, chunks_drawn, listing, writing, diff, session,
     )
 }  # fmt: skip
+LONG: dict[str, Callable[[Bench], None]] = {"listing_million": listing_million}

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import resource
 import select
 import shutil
 import struct
@@ -66,6 +67,10 @@ class Ground:
         shutil.rmtree(self.home)
 
 
+def _peak_kb(usage: resource.struct_rusage) -> int:
+    return usage.ru_maxrss // 1024 if sys.platform == "darwin" else usage.ru_maxrss
+
+
 def run(command: Sequence[str], ground: Ground) -> Finished:
     """Run to the end with stdout in a pipe and nothing on stdin."""
     started = time.perf_counter()
@@ -83,7 +88,7 @@ def run(command: Sequence[str], ground: Ground) -> Finished:
     ended = time.perf_counter()
     child.returncode = os.waitstatus_to_exitcode(status)
     child.stdout.close()
-    return Finished(started, ended, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, output, child.returncode)
+    return Finished(started, ended, usage.ru_utime + usage.ru_stime, _peak_kb(usage), output, child.returncode)
 
 
 class Terminal:
@@ -126,7 +131,7 @@ class Terminal:
         ended = time.perf_counter()
         code = os.waitstatus_to_exitcode(status)
         cpu = usage.ru_utime + usage.ru_stime
-        return Finished(self.started, ended, cpu, usage.ru_maxrss, bytes(self.output), code)
+        return Finished(self.started, ended, cpu, _peak_kb(usage), bytes(self.output), code)
 
     def _read(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._fd], [], [], seconds)
