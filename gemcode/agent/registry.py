@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import difflib
+import functools
 import posixpath
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gemcode.agent.caps import capped
 from gemcode.agent.errors import ToolError
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
     from gemcode.agent.arguments import Arguments
+
+
+T = TypeVar("T")
+_THREADS = 16  # calls of one step that run at the same time
 
 
 class StopTurn(Exception):
@@ -109,6 +115,7 @@ class ToolRegistry:
         self._audit = audit
         self._limits = limits
         self._strict = strict
+        self._threads = ThreadPoolExecutor(_THREADS, "tool")
         self._calls = TokenBucket(limits.calls_per_minute)
         self._writes = TokenBucket(limits.writes_per_minute)
 
@@ -141,7 +148,7 @@ class ToolRegistry:
         looked up before, for all of them at once: one way to a thread and back, not one for each."""
         checked = [self._check(call, turn) for call in calls]
         valid = [item for item in checked if isinstance(item, _Checked)]
-        found = iter(await asyncio.to_thread(_look_up, valid))
+        found = iter(await self._in_thread(_look_up, valid))
         ready: list[Prepared | Refused] = []
         for call, item in zip(calls, checked, strict=True):
             announce(call)
@@ -211,8 +218,12 @@ class ToolRegistry:
                 turn.refused[prepared.subject] = result.error_message
         return result
 
+    def _in_thread(self, function: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
+        """Not in the loop's own threads: the end of the program waits for those, and a cancelled read may take long."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(function, *arguments))
+
     async def _execute(self, prepared: Prepared, turn: TurnState) -> ToolResult:
-        work = asyncio.ensure_future(asyncio.to_thread(prepared.tool.run, prepared.arguments, prepared.preview))
+        work = self._in_thread(prepared.tool.run, prepared.arguments, prepared.preview)
         try:
             async with asyncio.timeout(self._limits.call_seconds):
                 await asyncio.wait([work])
