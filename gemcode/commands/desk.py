@@ -122,7 +122,7 @@ class Desk:
 
     def _sessions(self) -> Sequence[SavedSession]:
         return [
-            SavedSession(info.id, age(info.updated), info.title, info.turns, info.files, info.cost_usd)
+            SavedSession(info.id, age(info.updated), info.title, info.turns, info.files, info.cost_usd, info.model)
             for info in self._project.sessions.infos()
             if info.id != self._session.id
         ]

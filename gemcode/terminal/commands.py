@@ -160,9 +160,10 @@ def _rows(saved: Sequence[SavedSession]) -> str:
     rows = []
     for number, one in enumerate(saved, 1):
         cost = money(one.cost_usd) if one.cost_usd is not None else ""
-        title = escape(one.title, single_line=True)[:30]
-        facts = f"{plural(one.turns, 'turn')}  {plural(one.files, 'file')}  {cost}"
-        rows.append(f"{number:>3}  {escape(one.when, single_line=True):<14}{title:<31} {facts}".rstrip())
+        title = escape(one.title, single_line=True)[:26]
+        model = escape(one.model, single_line=True).removeprefix("gemini-")
+        facts = f"{plural(one.turns, 'turn')}  {plural(one.files, 'file')}  {cost}  {model}"
+        rows.append(f"{number:>3}  {escape(one.when, single_line=True):<14}{title:<27} {facts}".rstrip())
     return "\n".join(rows)
 
 

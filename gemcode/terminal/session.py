@@ -34,6 +34,7 @@ class SavedSession:
     turns: int
     files: int
     cost_usd: float | None = None
+    model: str = ""
 
 
 @frozen
