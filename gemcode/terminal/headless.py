@@ -245,7 +245,7 @@ class TextReporter:
         told = int(outcome.status is Status.WRITE_REFUSED)  # the error names the first
         lines = view.changed_lines(outcome, self._marks, "gemcode undo", told=told)
         lines += view.outcome_lines(outcome, self._marks, verbose=self._verbose)
-        if outcome.steps:
+        if outcome.usage != Usage():  # else nothing is known of it
             lines.append(view.status_line(outcome, self._about.model, None, _columns()))
         self._tell(lines)
 

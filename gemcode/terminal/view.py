@@ -126,7 +126,8 @@ def retry_line(event: Retrying, remaining: float, columns: int | None = None, mo
     """Why it waits and how long still. Of a reason too long for the columns the end goes, not the number."""
     reason = escape(event.reason, single_line=True).rstrip(".")
     tries = f"Try {event.attempt + 1} of {event.attempts}" if event.attempts else "Retrying"
-    rest = f". {tries} in {max(remaining, 0):.0f} s  (Ctrl-C cancels)"
+    stop = "" if reason.endswith(("?", "!")) else "."
+    rest = f"{stop} {tries} in {max(remaining, 0):.0f} s  (Ctrl-C cancels)"
     if columns is not None:
         rest = rest if len(rest) < columns - 12 else f" {max(remaining, 0):.0f} s"
         reason = cut(reason, columns - 2 - len(rest), more)

@@ -205,3 +205,8 @@ def test_paint_follows_the_look() -> None:
     assert paint(one, Look(Colour.NONE)) == "ok name"
     assert paint(one, Look(Colour.MONO)) == "ok \x1b[1mname\x1b[0m"
     assert paint(one, Look(Colour.FULL)) == "\x1b[32mok\x1b[0m \x1b[1mname\x1b[0m"
+
+
+def test_a_reason_that_is_a_question_keeps_its_mark_alone() -> None:
+    shown = plain(view.retry_line(Retrying("Cannot reach the API. Are you offline?", 4, 1, 5), 4))
+    assert "Are you offline? Try 2 of 5 in 4 s" in shown
