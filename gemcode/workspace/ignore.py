@@ -4,7 +4,6 @@ Ignoring only shortens listings; it never permits or forbids anything.
 """
 
 import os
-from collections.abc import Sequence
 
 from gemcode.frozen import frozen
 from gemcode.workspace.wildmatch import compile_set, encode_name, literal_length, translate
@@ -35,8 +34,11 @@ class IgnoreFile:
 
     def verdict(self, path: bytes, is_directory: bool) -> bool | None:
         """True for ignored, False for kept by a `!` pattern, None where no pattern speaks. `path` is from the root."""
+        found = self._match(path[self._base :])
+        if found is None:
+            return None
         best = -1
-        for index in self._match(path[self._base :]):
+        for index in found:
             if index > best and (is_directory or not self._directories_only[index]):
                 best = index
         return None if best < 0 else not self._negated[best]
@@ -60,11 +62,10 @@ class IgnoreStack:
 
     def ignores(self, path: str, is_directory: bool) -> bool:
         encoded = encode_name(path)
-        for files in (self.own, self.git):
-            for file in files:
-                verdict = file.verdict(encoded, is_directory)
-                if verdict is not None:
-                    return verdict
+        for file in (*self.own, *self.git) if self.own else self.git:
+            verdict = file.verdict(encoded, is_directory)
+            if verdict is not None:
+                return verdict
         return False
 
 
@@ -75,8 +76,8 @@ class _Pattern:
     directories_only: bool
 
 
-def _match_nothing(path: bytes) -> Sequence[int]:
-    return ()
+def _match_nothing(path: bytes) -> None:
+    return None
 
 
 def _parse(data: bytes) -> tuple[list[_Pattern], str]:

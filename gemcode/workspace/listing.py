@@ -9,7 +9,7 @@ import stat
 import time
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from gemcode.agent.errors import ToolError
 from gemcode.frozen import frozen
@@ -87,16 +87,16 @@ def list_files(
     files: list[str] = []
     links: set[str] = set()
     last = ""
-    for base, found in _walk(root, path, limits, _from_cursor(cursor), report):
-        if matches is not None and not (matches(found.path) or (base and matches(found.path[base:]))):
+    for base, (found, _, _, is_link) in _walk(root, path, limits, _from_cursor(cursor), report):
+        if matches is not None and not (matches(found) or (base and matches(found[base:]))):
             continue
         if len(files) == limits.entries:
             report.cut, report.resume = True, last
             break
-        last = found.path
+        last = found
         shown = names.to_handle(last)
         files.append(shown)
-        if found.is_link:
+        if is_link:
             links.add(shown)
         if shown != last:
             report.note(_HANDLE_NOTE)
@@ -109,7 +109,7 @@ def walk_files(
 ) -> Iterator[Found]:
     """Every file and link below `path`, sorted; `limits.entries` does not count here. It may be closed early."""
     for _, found in _walk(root, path, limits, "", report or WalkReport()):
-        yield found
+        yield Found(*found)
 
 
 @dataclass(slots=True)
@@ -119,17 +119,18 @@ class _Level:
     fd: int
     prefix: str  # its path with a slash, or ""
     ignore: IgnoreStack
-    waiting: list["_Entry"]  # the next one last
+    waiting: "list[_Entry]"  # the next one last
 
 
-class _Entry(NamedTuple):
-    key: str  # sorts a directory where its files will be: with a slash
-    name: str
-    kind: str  # "d" directory, "f" regular file, "l" link
+# What it is sorted by (a directory where its files will be: with a slash), its name, and its kind: "d" directory, "f"
+# regular file, "l" link.
+_Entry: TypeAlias = tuple[str, str, str]
 
 
-def _walk(root: Root, path: str, limits: ListingLimits, after: str, report: WalkReport) -> Iterator[tuple[int, Found]]:
-    """The files after `after`, each with the length of the listed directory's prefix."""
+def _walk(
+    root: Root, path: str, limits: ListingLimits, after: str, report: WalkReport
+) -> Iterator[tuple[int, tuple[str, int, str, bool]]]:
+    """The files after `after`: the length of the listed directory's prefix, and what Found holds (bare, for speed)."""
     deadline = time.monotonic() + limits.seconds
     levels = [_enter_listed(root, path, limits, report)]
     base = len(levels[0].prefix)
@@ -140,10 +141,11 @@ def _walk(root: Root, path: str, limits: ListingLimits, after: str, report: Walk
                 osfs.release(levels.pop().fd)
                 continue
             entry = level.waiting.pop()
-            key = level.prefix + entry.key
-            if entry.kind != "d":
+            end, name, kind = entry
+            key = level.prefix + end
+            if kind != "d":
                 if key > after:
-                    yield base, Found(key, level.fd, entry.name, entry.kind == "l")
+                    yield base, (key, level.fd, name, kind == "l")
             elif after.startswith(key) or key > after:
                 if time.monotonic() > deadline and not after.startswith(key):  # each page gets at least one step on
                     report.resume = key
@@ -181,13 +183,14 @@ def _enter_listed(root: Root, path: str, limits: ListingLimits, report: WalkRepo
 def _enter(root: Root, levels: list[_Level], entry: _Entry, limits: ListingLimits, report: WalkReport) -> _Level | None:
     """The directory below, or None with a note when it can't or may not be entered."""
     level = levels[-1]
-    prefix = level.prefix + entry.key
+    key, name, _ = entry
+    prefix = level.prefix + key
     shown = names.to_handle(prefix[:-1])
     if len(levels) > limits.depth:
         report.leave_out(f"{shown} is too deep and was not entered; list it by itself.")
         return None
     try:
-        fd = open_by_walk(level.fd, entry.name, _DIRECTORY_FLAGS, False)[0]
+        fd = open_by_walk(level.fd, name, _DIRECTORY_FLAGS, False)[0]
         with closing_on_error(fd):
             root.admit(fd, shown)
             return _scan(fd, prefix, level.ignore, limits, report)
@@ -210,10 +213,11 @@ def _scan(fd: int, prefix: str, ignore: IgnoreStack, limits: ListingLimits, repo
             kinds[entry.name] = _kind(entry)
     ignore = _read_ignore_files(fd, prefix, ignore, kinds, report)
     ignores = ignore.ignores if ignore else None
-    waiting = []
+    doubtful = names.may_be_never(kinds)
+    waiting: list[_Entry] = []
     for name, kind in kinds.items():
-        if kind and not (ignores and ignores(prefix + name, kind == "d")) and not names.is_never(name):
-            waiting.append(_Entry(name + "/" if kind == "d" else name, name, kind))
+        if kind and not (ignores and ignores(prefix + name, kind == "d")) and not (doubtful and names.is_never(name)):
+            waiting.append((name + "/" if kind == "d" else name, name, kind))
     waiting.sort(reverse=True)
     return _Level(fd, prefix, ignore, waiting)
 

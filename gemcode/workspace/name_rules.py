@@ -24,8 +24,9 @@ _NEVER = {
 # NTFS may answer to a made-up short name too: git~1 for .git.
 _NEVER_SHORT = re.compile(r"(?:git|hg|svn|jj|gemcod|sitecu|userc[ou]|userus)~[0-9]+(?:\.py)?|gi[0-9a-f]{4}~[0-9]+")
 
-# In ASCII every spelling of a name above has one of these; a name without any is not worth folding.
-MAYBE_NEVER = re.compile(r"^\.|[~:]|[ .]$|\.pth$|customize\.py$", re.IGNORECASE)
+# In ASCII every spelling of a name above has one of these; a name without any is not worth folding. By line: it is
+# asked of many names at once.
+MAYBE_NEVER = re.compile(r"^\.|[~:]|[ .]$|\.pth$|customize\.py$", re.IGNORECASE | re.MULTILINE)
 
 SECRET_REASON = "may hold secrets"  # noqa: S105  (words for a person, no password)
 SECRET = re.compile(

@@ -8,6 +8,7 @@ import itertools
 import os
 import posixpath
 import unicodedata
+from collections.abc import Iterable
 from enum import Enum
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -88,6 +89,12 @@ def classify(path: str) -> NameClass:
 def reason(path: str) -> str:
     """Why the path is not quite ordinary, in a few words; empty for an ordinary one."""
     return _judge(path)[1]
+
+
+def may_be_never(components: Iterable[str]) -> bool:
+    """Whether any of these names needs to be asked about with `is_never`. One look at all names of a directory."""
+    joined = "\n".join(components)
+    return not joined.isascii() or name_rules.MAYBE_NEVER.search(joined) is not None
 
 
 def is_never(component: str) -> bool:

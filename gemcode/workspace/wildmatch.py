@@ -11,6 +11,7 @@ import re2
 
 from gemcode.agent.errors import ToolError
 
+_ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _SPECIAL = b"*?[\\"
 _MAX_GLOB = 1024
 _MAX_ALTERNATIVES = 64
@@ -39,11 +40,9 @@ _CLASSES = {
 }
 
 
-def encode_name(
-    path: str, _encoding: str = sys.getfilesystemencoding(), _errors: str = sys.getfilesystemencodeerrors()
-) -> bytes:
+def encode_name(path: str) -> bytes:
     """os.fsencode in a quarter of its time: a listing asks it of every name."""
-    return path.encode(_encoding, _errors)
+    return path.encode(_ENCODING, _ERRORS)
 
 
 def literal_length(pattern: bytes) -> int:
@@ -141,8 +140,9 @@ def _class_text(members: frozenset[int]) -> bytes:
     return b"[" + b"".join(b"\\x%02x" % byte for byte in sorted(members)) + b"]"
 
 
-def compile_set(texts: Iterable[bytes]) -> Callable[[bytes], Sequence[int]] | None:
-    """A function from a text to the numbers of the patterns that match all of it; None if they are too complex."""
+def compile_set(texts: Iterable[bytes]) -> Callable[[bytes], Sequence[int] | None] | None:
+    """A function from a text to the numbers of the patterns that match all of it, or None for none of them; no
+    function if they are too complex."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.dot_nl = True
@@ -156,7 +156,8 @@ def compile_set(texts: Iterable[bytes]) -> Callable[[bytes], Sequence[int]] | No
         patterns.Compile()  # RE2 tries the set here, so that a match can't fail for want of memory later
     except re2.error:
         return None
-    return lambda text: patterns.Match(text) or ()
+    match: Callable[[bytes], Sequence[int] | None] = patterns.Match
+    return match
 
 
 def compile_glob(pattern: str) -> Callable[[str], bool]:
@@ -177,7 +178,7 @@ def compile_glob(pattern: str) -> Callable[[str], bool]:
     match = compile_set(texts)
     if match is None:
         raise ToolError("invalid_path", "The pattern is too complex.")
-    return lambda path: bool(match(encode_name(path)))
+    return lambda path: match(path.encode(_ENCODING, _ERRORS)) is not None
 
 
 def _expand_braces(pattern: str) -> list[str]:
