@@ -94,7 +94,7 @@ class _Write:
             if not self.before.exists:
                 raise _stale(self.before, "was created by another program")
             found = file.read(self.store.limits.file_bytes)
-            if hash_of(found) != self.before.hash:
+            if found != self.before.data:
                 more = found.count(b"\n") - (self.before.data or b"").count(b"\n")
                 raise _stale(self.before, "changed on disk", time=round(file.stat.st_mtime), lines=more)
         except BaseException:
