@@ -23,7 +23,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Exchange:
-    """When a request was complete here, how long its body was, and when the last byte of the answer left."""
+    """When a request was complete here, how long its body was, and when the last piece of the answer left."""
 
     arrived: float
     size: int
@@ -79,10 +79,10 @@ class ScriptedServer:
         answer = self.script[min(len(self.exchanges), len(self.script) - 1)]
         self.exchanges.append(exchange)
         for piece in answer.pieces:
+            exchange.answered = time.perf_counter()  # before it is sent: who has read the answer finds the time there
             connection.sendall(piece)
             if answer.pause:
                 time.sleep(answer.pause)
-        exchange.answered = time.perf_counter()
 
 
 def _content_length(head: bytes) -> int:
