@@ -5,9 +5,9 @@ Pure. Bytes outside the change stay identical; what can't be kept is refused. A 
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
-from difflib import SequenceMatcher, unified_diff
-from itertools import accumulate, pairwise
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from itertools import accumulate, islice, pairwise
 from typing import Literal
 
 from gemcode.agent.errors import ToolError
@@ -16,9 +16,11 @@ from gemcode.workspace.diff import align
 from gemcode.workspace.text import Binary, TextFile, decode, dominant_end, encode, line_end, normalise, split_lines
 
 MATCHES_REPORTED = 20
+MATCHES_COUNTED = 100  # a long `old` in a file of one letter matches everywhere, and each look costs its length
 REGION_CHARACTERS = 4_000
 FUZZY_LINES = 5_000
 FUZZY_WIDTH = 200
+ALIKE = 0.4  # the share of common letter pairs from which on a line is worth showing
 
 
 @frozen
@@ -150,14 +152,15 @@ def _changes(page: _Page, edit: Edit, number: int) -> list[_Change]:
         raise ToolError("no_change", f"Edit {number} replaces a text by itself, so nothing was changed.", edit=number)
     literal = "\r" in edit.old
     text = page.text if literal else page.view
-    starts = _find_all(text, edit.old, overlapping=not edit.all)
+    starts = list(_find_all(text, edit.old) if edit.all else islice(_find_all(text, edit.old, 1), MATCHES_COUNTED))
     if not starts:
         raise _miss(page, edit, number)
     if len(starts) > 1 and not edit.all:
         lines = [page.line(start if literal else page.offset(start)) for start in starts[:MATCHES_REPORTED]]
+        many = f"{'at least ' * (len(starts) == MATCHES_COUNTED)}{len(starts)}"
         raise ToolError(
             "many_matches",
-            f"Edit {number} matches {len(starts)} times; add lines around it to make it unique, or set all to true.",
+            f"Edit {number} matches {many} times; add lines around it to make it unique, or set all to true.",
             edit=number,
             matches=len(starts),
             lines=lines,
@@ -169,14 +172,11 @@ def _changes(page: _Page, edit: Edit, number: int) -> list[_Change]:
     return [_Change(start, stop, edit.new, number, literal) for start, stop in spans]
 
 
-def _find_all(text: str, old: str, *, overlapping: bool) -> list[int]:
-    step = 1 if overlapping else len(old)
-    starts: list[int] = []
+def _find_all(text: str, old: str, step: int | None = None) -> Iterator[int]:
     at = text.find(old)
     while at >= 0:
-        starts.append(at)
-        at = text.find(old, at + step)
-    return starts
+        yield at
+        at = text.find(old, at + (step or len(old)))
 
 
 def _require_text(data: bytes) -> TextFile:
@@ -252,10 +252,16 @@ def _nearest(wanted: list[str], lines: list[str]) -> int | None:
     if votes:
         return min(votes, key=lambda start: (-votes[start], start))
     offset, longest = max(enumerate(wanted), key=lambda pair: len(pair[1].strip()))
-    matcher = SequenceMatcher(autojunk=False, b=longest.strip()[:FUZZY_WIDTH])
-    best, where = 0.5, None
+    pairs = _letter_pairs(longest)
+    best, where = ALIKE, None
     for index, line in enumerate(lines[:FUZZY_LINES]):
-        matcher.set_seq1(line.strip()[:FUZZY_WIDTH])
-        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and (ratio := matcher.ratio()) > best:
-            best, where = ratio, index
+        others = _letter_pairs(line)
+        likeness = 2 * (pairs & others).total() / max(pairs.total() + others.total(), 1)
+        if likeness > best:
+            best, where = likeness, index
     return None if where is None else max(where - offset, 0)
+
+
+def _letter_pairs(line: str) -> Counter[str]:
+    """What two lines have in common is counted in neighbouring letters: linear in time, unlike a longest match."""
+    return Counter(map("".join, pairwise(line.strip()[:FUZZY_WIDTH])))

@@ -1,3 +1,4 @@
+import random
 import re
 from itertools import accumulate
 
@@ -184,6 +185,15 @@ def test_a_miss_names_the_closest_region_and_the_difference() -> None:
 def test_a_miss_in_a_large_file_is_bounded() -> None:
     data = b"".join(b"some line with the number %d and more words in it\n" % n for n in range(20_000))
     assert refused("no_match", data, Edit("some lime with the number seven\n" * 50, "x")).details["edit"] == 1
+
+
+@pytest.mark.timeout(20)  # unbounded, the first takes hours and the second half a minute
+def test_text_made_to_be_compared_slowly_is_answered() -> None:
+    error = refused("many_matches", b"a" * (1 << 20), Edit("a" * 300_000, "b"))
+    assert "at least 100 times" in error.message
+    source = random.Random(1)
+    lines = ["".join(source.sample("ab" * 100, 200)) for _ in range(5_000)]
+    refused("no_match", "\n".join(lines[1:]).encode(), Edit(lines[0] + "c", "x"))
 
 
 def test_a_lone_carriage_return_and_a_line_feed_are_not_joined_by_an_edit() -> None:
