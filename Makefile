@@ -46,7 +46,7 @@ bench-quick: $(STAMP)  ## the same in short, for information
 	$(BIN)/python -m bench --quick
 
 soak: $(STAMP)  ## the long races, crashes and fuzzing
-	$(BIN)/python -m pytest -m soak --timeout 7200
+	$(BIN)/python -m pytest -m soak --timeout 7200 --hypothesis-profile new
 	$(BIN)/python -m bench listing_million
 
 coverage: $(STAMP)  ## branch coverage of the rooms that must not fail

@@ -1,6 +1,14 @@
-"""No rule about a result may hang on how busy the machine is: hypothesis' time limit per example is off."""
+"""Rules about results hang neither on how busy the machine is nor on who started the tests."""
+
+import signal
 
 from hypothesis import settings
 
-settings.register_profile("gemcode", deadline=None)
-settings.load_profile("gemcode")
+# The same examples in each run, so that a change is judged by what it changed; the soak looks for new ones.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("new", deadline=None)
+settings.load_profile("same")
+
+# A shell's background job ignores Ctrl-C, and so would every program that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -228,8 +228,11 @@ def from_openapi(schema: Any) -> JsonObject:
                 node["examples"] = [value]
             case _:
                 node[_CAMEL.get(str(key), str(key))] = value
-    if schema.get("nullable") is True and "type" in node:
-        node["type"] = [node["type"], "null"]
+    if schema.get("nullable") is True:
+        if "type" in node:
+            node["type"] = [node["type"], "null"]
+        if "anyOf" in node:
+            node["anyOf"].append({"type": "null"})
         if isinstance(node.get("enum"), list):
             node["enum"] = [*node["enum"], None]
     return node

@@ -148,6 +148,7 @@ def test_the_openapi_subset_becomes_json_schema() -> None:
         "properties": {
             "a": {"type": "STRING", "nullable": True, "enum": ["x"]},
             "b": {"type": "ARRAY", "items": {"type": "INTEGER"}, "min_items": 1},
+            "c": {"anyOf": [{"type": "STRING"}, {"type": "NUMBER"}], "nullable": True},
         },
         "propertyOrdering": ["a", "b"],
     }
@@ -156,6 +157,7 @@ def test_the_openapi_subset_becomes_json_schema() -> None:
         "properties": {
             "a": {"type": ["string", "null"], "enum": ["x", None]},
             "b": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+            "c": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]},
         },
     }
 
