@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from gemcode.gateway.dialect import Failure, FailureKind
 
 _AWS_CREDENTIAL = re.compile(r"AWS4-HMAC-SHA256\s+Credential=([^/,\s]+)/")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/]+)(?::[0-9]*)?")
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 
@@ -19,10 +20,10 @@ def is_loopback(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
-def check_host(header: str | None, bound: str) -> None:
+def check_host(header: str, bound: str) -> None:
     """A web page can make a browser call us under a name of its own; an address or our own name can't be faked so."""
-    name = _host_name(header or "")
-    if name in _LOOPBACK_NAMES or name == bound or (_address(name) is not None and not is_loopback(bound)):
+    name = _host_name(header)
+    if name in _LOOPBACK_NAMES or name == bound.lower() or (_address(name) is not None and not is_loopback(bound)):
         return
     raise Failure(FailureKind.FORBIDDEN, "This Host is not served here; use the address the gateway printed.")
 
@@ -47,9 +48,9 @@ def check_token(headers: Mapping[str, str], query: str, token: str) -> None:
 
 
 def _host_name(header: str) -> str:
-    if header.startswith("["):
-        return header.partition("]")[0] + "]"
-    return header.rpartition(":")[0] if header.count(":") == 1 else header
+    """Without the port; nothing where it is no Host header at all."""
+    found = _HOST.fullmatch(header)
+    return found[1].lower() if found else ""
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

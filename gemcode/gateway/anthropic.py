@@ -24,6 +24,7 @@ from gemcode.gateway.dialect import (
     Failure,
     as_count,
     as_list,
+    as_messages,
     as_number,
     as_object,
     as_text,
@@ -59,7 +60,7 @@ class AnthropicDialect:
         tool_choice = ToolChoice() if choice is None else _choice(as_object(choice, "tool_choice"), names)
         request = ModelRequest(
             model=model,
-            messages=_messages(as_list(body.get("messages"), "messages"), model),
+            messages=_messages(as_messages(body.get("messages"), "messages"), model),
             system=_system(body.get("system")),
             tools=tools,
             tool_choice=tool_choice,
@@ -81,8 +82,7 @@ class AnthropicDialect:
 
     def error(self, failure: Failure) -> ErrorReply:
         status, _ = ERRORS[failure.kind]
-        headers = {} if failure.retry_after is None else {"retry-after": str(max(1, round(failure.retry_after)))}
-        return ErrorReply(status, {**error_body(failure), "request_id": new_id("req_")}, headers)
+        return ErrorReply(status, {**error_body(failure), "request_id": new_id("req_")}, failure.headers)
 
 
 # ---- request ------------------------------------------------------------------------------------------------------
@@ -133,16 +133,15 @@ def _generation(body: JsonObject, model: str) -> Generation:
     structured = output.get("format") or body.get("output_format")
     enabled = thinking.get("type") in ("enabled", "adaptive")
     budget = as_count(thinking.get("budget_tokens"), "thinking.budget_tokens") if enabled else None
-    stops = as_list(body.get("stop_sequences"), "stop_sequences")
     return Generation(
         max_output_tokens=content.output_limit(model, as_count(body.get("max_tokens"), "max_tokens")),
         temperature=as_number(body.get("temperature"), "temperature"),
         top_p=as_number(body.get("top_p"), "top_p"),
-        stop_sequences=tuple(as_text(stop, "stop_sequences") for stop in stops[: content.STOP_SEQUENCES]),
+        stop_sequences=content.stop_sequences(body.get("stop_sequences"), "stop_sequences"),
         thinking_level=content.thinking_level(output.get("effort")),
         thinking_budget=content.thinking_budget(model, budget),
         include_thoughts=enabled and thinking.get("display") != "omitted",
-        response_schema=structured.get("schema") if isinstance(structured, dict) else None,
+        response_schema=content.response_schema(structured, "output_config.format"),
     )
 
 
@@ -212,7 +211,7 @@ def _answer(block: JsonObject, param: str) -> Answer:
     raw = block.get("content")
     texts: list[str] = [raw] if isinstance(raw, str) else []
     media: list[Blob] = []
-    for index, item in enumerate(raw if isinstance(raw, list) else ()):
+    for index, item in enumerate(() if isinstance(raw, str) else as_list(raw, f"{param}.content")):
         inner = as_object(item, f"{param}.content.{index}")
         if inner.get("type") == "text":
             texts.append(as_text(inner.get("text"), f"{param}.content.{index}.text"))

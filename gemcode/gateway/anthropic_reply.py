@@ -1,26 +1,9 @@
 """Gemini's reply in the Anthropic Messages dialect: events of a stream, or one message. Pure."""
 
-from typing import assert_never
-
-from gemcode.agent.messages import Blob, JsonObject, Opaque, Text, Thought, ToolCall, Usage
-from gemcode.agent.model import Finish, FinishKind
+from gemcode.agent.messages import JsonObject, Text, Thought, ToolCall, Usage
 from gemcode.gateway import content
-from gemcode.gateway.dialect import (
-    SSE_PING,
-    SSE_TYPE,
-    Asked,
-    Ended,
-    Envelope,
-    Failure,
-    FailureKind,
-    ReplyEvent,
-    Started,
-    client_id,
-    dump,
-    envelope_kind,
-    new_id,
-    sse,
-)
+from gemcode.gateway.dialect import Asked, Ended, Envelope, Failure, FailureKind, Started, client_id, dump, new_id, sse
+from gemcode.gateway.reply import ReplyEncoder, Stop
 
 CALL_PREFIX = "toolu_"
 ERRORS = {
@@ -35,20 +18,18 @@ ERRORS = {
     FailureKind.MALFORMED: (500, "api_error"),
     FailureKind.OVERLOADED: (529, "overloaded_error"),
 }
+_STOPS = {Stop.SAID: "end_turn", Stop.CALLS: "tool_use", Stop.CUT: "max_tokens", Stop.BLOCKED: "refusal"}
 
 
 def error_body(failure: Failure) -> JsonObject:
     return {"type": "error", "error": {"type": ERRORS[failure.kind][1], "message": failure.message}}
 
 
-class AnthropicEncoder:
+class AnthropicEncoder(ReplyEncoder):
     """One block is open at a time, opened by its first part and closed before the next."""
 
-    content_type = SSE_TYPE
-    told_failures: frozenset[FailureKind] = frozenset()
-
     def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+        super().__init__(asked)
         self._message: JsonObject = {
             "id": new_id("msg_"),
             "type": "message",
@@ -62,59 +43,40 @@ class AnthropicEncoder:
         self._blocks: list[JsonObject] = self._message["content"]
         self._open: JsonObject | None = None
 
-    def feed(self, event: ReplyEvent) -> bytes:
-        match event:
-            case Started():
-                self._message["usage"] = _usage(event.usage)
-                return sse({"type": "message_start", "message": {**self._message, "content": []}}, "message_start")
-            case Thought():
-                frames = self._extend("thinking", event.text) if event.text else b""
-                return frames + (self._seal(event) if event.signature else b"")
-            case Text():
-                # A signature after the last words has no block here: Claude Code takes a thinking block at the end for
-                # the answer, and an answer without words for an empty one. The gateway remembers it instead.
-                sealed = self._seal(event) if event.signature and event.text else b""
-                return sealed + (self._extend("text", event.text) if event.text else b"")
-            case ToolCall():
-                return (self._seal(event) if event.signature else b"") + self._call(event)
-            case Blob():
-                return self._extend("text", f"[{event.mime_type}, {len(event.data)} bytes]")
-            case Opaque():
-                return b""
-            case Ended():
-                return self._end(event)
-            case _:
-                assert_never(event)
-
     def fail(self, failure: Failure) -> bytes:
         return sse(error_body(failure), "error")
-
-    def ping(self) -> bytes:
-        return SSE_PING
 
     def whole(self) -> JsonObject:
         return self._message
 
-    def _extend(self, kind: str, text: str) -> bytes:
+    def _begin(self, started: Started) -> bytes:
+        self._message["usage"] = _usage(started.usage)
+        return sse({"type": "message_start", "message": {**self._message, "content": []}}, "message_start")
+
+    def _say(self, text: str) -> bytes:
+        return self._extend("text", {"type": "text", "text": ""}, text)
+
+    def _think(self, text: str) -> bytes:
+        return self._extend("thinking", {"type": "thinking", "thinking": "", "signature": ""}, text)
+
+    def _extend(self, kind: str, empty: JsonObject, text: str) -> bytes:
         frames = b""
-        if self._open is None or self._open["type"] != kind:
-            empty = (
-                {"type": "thinking", "thinking": "", "signature": ""}
-                if kind == "thinking"
-                else {"type": "text", "text": ""}
-            )
-            frames = self._start(empty)
-        if self._open is not None:
-            self._open[kind] += text
+        block = self._open
+        if block is None or block["type"] != kind:
+            frames, block = self._start(empty), empty
+        block[kind] += text
         return frames + self._delta({"type": f"{kind}_delta", kind: text})
 
-    def _seal(self, part: Text | Thought | ToolCall) -> bytes:
-        """The signature of the part that follows, in the thinking block before it."""
+    def _sign(self, part: Text | Thought | ToolCall) -> bytes:
+        """In the thinking block before the part."""
+        if isinstance(part, Text) and not part.text:
+            # A signature after the last words has no block here: Claude Code takes a thinking block at the end for
+            # the answer, and an answer without words for an empty one. The gateway remembers it instead.
+            return b""
         frames = b""
         if self._open is None or self._open["type"] != "thinking":
             frames = self._start({"type": "thinking", "thinking": "", "signature": ""})
-        sealed = Envelope(envelope_kind(part), self._asked.request.model, part.signature or "").seal()
-        return frames + self._close(sealed)
+        return frames + self._close(self._sealed(part))
 
     def _call(self, call: ToolCall) -> bytes:
         name = self._asked.names.restore(call.name).name
@@ -149,11 +111,8 @@ class AnthropicEncoder:
         return frames + stop
 
     def _end(self, ended: Ended) -> bytes:
-        frames = b""
-        if ended.finish.kind is FinishKind.BLOCKED:
-            frames += self._extend("text", f"Gemini blocked this answer ({ended.finish.reason}).")
-        frames += self._searches(ended.grounding) + self._close()
-        reason = _stop_reason(ended.finish, self._blocks)
+        frames = self._explain_block(ended.finish) + self._searches(ended.grounding) + self._close()
+        reason = _STOPS[self._stop(ended.finish)]
         usage = _usage(ended.usage)
         if queries := content.search_queries(ended.grounding):
             usage["server_tool_use"] = {"web_search_requests": len(queries)}
@@ -183,14 +142,6 @@ class AnthropicEncoder:
             frames += self._start({"type": "web_search_tool_result", "tool_use_id": call["id"], "content": found})
             sources = []  # told once, with the first query: the service does not say which query found what
         return frames
-
-
-def _stop_reason(finish: Finish, blocks: list[JsonObject]) -> str:
-    if finish.kind is FinishKind.BLOCKED:
-        return "refusal"
-    if any(block["type"] == "tool_use" for block in blocks):
-        return "tool_use"
-    return "max_tokens" if finish.kind is FinishKind.CUT else "end_turn"
 
 
 def _usage(usage: Usage) -> JsonObject:

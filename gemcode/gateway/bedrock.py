@@ -1,5 +1,6 @@
 """The Bedrock Converse dialect, and the Amazon Q structures that it is the public form of. Pure."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from gemcode.gateway.dialect import (
     Failure,
     as_count,
     as_list,
+    as_messages,
     as_number,
     as_object,
     as_text,
@@ -59,7 +61,7 @@ class BedrockDialect:
         names, tools = content.declare(read_tools(as_list(config.get("tools"), "toolConfig.tools")))
         request = ModelRequest(
             model=model,
-            messages=_messages(as_list(body.get("messages"), "messages"), model),
+            messages=_messages(as_messages(body.get("messages"), "messages"), model),
             system=_system(as_list(body.get("system"), "system")),
             tools=tools,
             tool_choice=_choice(as_object(config.get("toolChoice") or {}, "toolConfig.toolChoice"), names),
@@ -72,10 +74,7 @@ class BedrockDialect:
 
     def error(self, failure: Failure) -> ErrorReply:
         status, name = ERRORS[failure.kind]
-        headers = {"x-amzn-errortype": name}
-        if failure.retry_after is not None:
-            headers["retry-after"] = str(max(1, round(failure.retry_after)))
-        return ErrorReply(status, {"message": failure.message}, headers)
+        return ErrorReply(status, {"message": failure.message}, {"x-amzn-errortype": name, **failure.headers})
 
 
 # ---- request ------------------------------------------------------------------------------------------------------
@@ -107,19 +106,34 @@ def _choice(choice: JsonObject, names: ToolNames) -> ToolChoice:
 
 def _generation(body: JsonObject, model: str) -> Generation:
     config = as_object(body.get("inferenceConfig") or {}, "inferenceConfig")
+    output = as_object(body.get("outputConfig") or {}, "outputConfig")
     extra = as_object(body.get("additionalModelRequestFields") or {}, "additionalModelRequestFields")
     thinking = extra.get("thinking") or extra.get("reasoning_config")
     thinking = thinking if isinstance(thinking, dict) and thinking.get("type") in ("enabled", "adaptive") else {}
     budget = as_count(thinking.get("budget_tokens"), "additionalModelRequestFields.thinking.budget_tokens")
-    stops = as_list(config.get("stopSequences"), "inferenceConfig.stopSequences")
     return Generation(
         max_output_tokens=content.output_limit(model, as_count(config.get("maxTokens"), "inferenceConfig.maxTokens")),
         temperature=as_number(config.get("temperature"), "inferenceConfig.temperature"),
         top_p=as_number(config.get("topP"), "inferenceConfig.topP"),
-        stop_sequences=tuple(as_text(stop, "stopSequences") for stop in stops[: content.STOP_SEQUENCES]),
+        stop_sequences=content.stop_sequences(config.get("stopSequences"), "inferenceConfig.stopSequences"),
+        thinking_level=content.thinking_level(output.get("effort")),
         thinking_budget=content.thinking_budget(model, budget),
         include_thoughts=bool(thinking),
+        response_schema=_response_schema(output.get("textFormat"), "outputConfig.textFormat"),
     )
+
+
+def _response_schema(value: Any, param: str) -> JsonObject | None:
+    """The schema of a structured answer is JSON text here."""
+    if value is None:
+        return None
+    structure = as_object(as_object(value, param).get("structure"), f"{param}.structure")
+    text = as_object(structure.get("jsonSchema"), f"{param}.structure.jsonSchema").get("schema")
+    try:
+        schema = json.loads(as_text(text, f"{param}.structure.jsonSchema.schema"))
+    except (ValueError, RecursionError):
+        raise Failure.invalid(f"{param}.structure.jsonSchema.schema", "must be JSON") from None
+    return content.response_schema({"type": "json_schema", "schema": schema}, param)
 
 
 def _system(blocks: list[Any]) -> str:
@@ -164,6 +178,8 @@ def _content_part(block: JsonObject, param: str) -> list[UserPart]:
             return [_blob(block[name], f"{name}/{kind}", f"{param}.{name}")]
     if "cachePoint" in block:
         return []
+    if "searchResult" in block:
+        return [Text(dump(block["searchResult"]))]
     if "guardContent" in block:
         inner = as_object(block["guardContent"], f"{param}.guardContent").get("text")
         return [Text(as_text(as_object(inner, f"{param}.guardContent.text").get("text"), f"{param}.guardContent.text"))]
@@ -180,8 +196,16 @@ def _document(document: JsonObject, param: str) -> list[UserPart]:
     title: list[UserPart] = [Text(str(document["name"]))] if document.get("name") else []
     if "text" in source:
         return [*title, Text(as_text(source["text"], f"{param}.source.text"))]
+    if "content" in source:
+        return [*title, *_texts(source, f"{param}.source")]
     mime_type = _DOCUMENT_TYPES.get(str(document.get("format")), "application/octet-stream")
     return [*title, _blob(document, mime_type, param)]
+
+
+def _texts(holder: Any, param: str) -> list[Text]:
+    """The texts in a list of content that knows no other kind."""
+    blocks = as_list(as_object(holder, param).get("content"), f"{param}.content")
+    return [Text(as_text(as_object(block, param).get("text"), f"{param}.content.text")) for block in blocks]
 
 
 def _answer(result: JsonObject, param: str) -> Answer:
@@ -221,6 +245,9 @@ def _model_parts(blocks: list[JsonObject], model: str, param: str) -> list[Model
             call_id = gemini_id(CALL_PREFIX, as_text(use.get("toolUseId"), f"{param}.toolUse.toolUseId"))
             name = safe_name(as_text(use.get("name"), f"{param}.toolUse.name"))
             parts += reader.sign(ToolCall(call_id, name, as_object(use.get("input") or {}, f"{param}.toolUse.input")))
+        elif "citationsContent" in block:
+            for text in _texts(block["citationsContent"], f"{param}.citationsContent"):
+                parts += reader.sign(text)
         elif "cachePoint" not in block:
             raise Failure.invalid(param, f"unknown content block {', '.join(sorted(block))[:60]!r}")
     return [*parts, *reader.flush()]
@@ -228,7 +255,6 @@ def _model_parts(blocks: list[JsonObject], model: str, param: str) -> list[Model
 
 # ---- Amazon Q -----------------------------------------------------------------------------------------------------
 
-_TAGS = frozenset({"Object", "Array", "Number", "String", "Bool"})
 _NUMBERS = frozenset({"PosInt", "NegInt", "Float"})
 
 

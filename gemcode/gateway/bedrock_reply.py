@@ -1,23 +1,11 @@
 """Gemini's reply in the Bedrock Converse dialect: binary frames of a stream, or one answer. Pure."""
 
 import time
-from typing import assert_never
 
-from gemcode.agent.messages import Blob, JsonObject, Opaque, Text, Thought, ToolCall, Usage
-from gemcode.agent.model import Finish, FinishKind
-from gemcode.gateway.dialect import (
-    Asked,
-    Ended,
-    Envelope,
-    Failure,
-    FailureKind,
-    ReplyEvent,
-    Started,
-    client_id,
-    dump,
-    envelope_kind,
-)
+from gemcode.agent.messages import JsonObject, Text, Thought, ToolCall, Usage
+from gemcode.gateway.dialect import Asked, Ended, Failure, FailureKind, Started, client_id, dump
 from gemcode.gateway.eventstream import CONTENT_TYPE, event_frame, exception_frame
+from gemcode.gateway.reply import ReplyEncoder, Stop
 
 CALL_PREFIX = "tooluse_"
 ERRORS = {
@@ -40,49 +28,27 @@ _STREAM_ERRORS = {
     FailureKind.RATE_LIMITED: "throttlingException",
     FailureKind.OVERLOADED: "serviceUnavailableException",
 }
+_STOPS = {Stop.SAID: "end_turn", Stop.CALLS: "tool_use", Stop.CUT: "max_tokens", Stop.BLOCKED: "content_filtered"}
 
 
-class BedrockEncoder:
+class BedrockEncoder(ReplyEncoder):
     """Blocks by index; only a tool use has a start event of its own."""
 
     content_type = CONTENT_TYPE
     told_failures = frozenset({FailureKind.MALFORMED})  # a stop reason says it
 
     def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+        super().__init__(asked)
         self._began = time.monotonic()
         self._blocks: list[JsonObject] = []
         self._open = ""  # kind of the block under way
         self._begun = False
         self._answer: JsonObject = {}
 
-    def feed(self, event: ReplyEvent) -> bytes:
-        match event:
-            case Started():
-                return self._begin()
-            case Thought():
-                frames = self._think(event.text) if event.text else b""
-                return frames + (self._seal(event) if event.signature else b"")
-            case Text():
-                sealed = self._seal(event) if event.signature else b""
-                return sealed + (self._say(event.text) if event.text else b"")
-            case ToolCall():
-                return (self._seal(event) if event.signature else b"") + self._call(event)
-            case Blob():
-                return self._say(f"[{event.mime_type}, {len(event.data)} bytes]")
-            case Opaque():
-                return b""
-            case Ended():
-                told = event.finish.kind is FinishKind.BLOCKED
-                frames = self._say(f"Gemini blocked this answer ({event.finish.reason}).") if told else b""
-                return frames + self._end(_stop_reason(event.finish, self._blocks), event.usage)
-            case _:
-                assert_never(event)
-
     def fail(self, failure: Failure) -> bytes:
-        frames = b"" if self._begun else self._begin()
+        frames = b"" if self._begun else self._begin(Started(Usage()))
         if failure.kind is FailureKind.MALFORMED:
-            return frames + self._end("malformed_tool_use", Usage())
+            return frames + self._finish("malformed_tool_use", Usage())
         return frames + exception_frame(_STREAM_ERRORS.get(failure.kind, "internalServerException"), failure.message)
 
     def ping(self) -> bytes:
@@ -91,7 +57,7 @@ class BedrockEncoder:
     def whole(self) -> JsonObject:
         return self._answer
 
-    def _begin(self) -> bytes:
+    def _begin(self, started: Started) -> bytes:
         self._begun = True
         return event_frame("messageStart", {"role": "assistant"})
 
@@ -120,10 +86,10 @@ class BedrockEncoder:
         self._blocks[-1]["reasoningContent"]["reasoningText"]["text"] += text
         return frames + self._delta({"reasoningContent": {"text": text}})
 
-    def _seal(self, part: Text | Thought | ToolCall) -> bytes:
-        """The signature of the part that follows, in the reasoning block before it."""
+    def _sign(self, part: Text | Thought | ToolCall) -> bytes:
+        """In the reasoning block before the part."""
         frames = self._think("") if self._open != "reasoning" else b""
-        sealed = Envelope(envelope_kind(part), self._asked.request.model, part.signature or "").seal()
+        sealed = self._sealed(part)
         self._blocks[-1]["reasoningContent"]["reasoningText"]["signature"] = sealed
         return frames + self._delta({"reasoningContent": {"signature": sealed}}) + self._close()
 
@@ -137,7 +103,10 @@ class BedrockEncoder:
         frames += event_frame("contentBlockStart", start)
         return frames + self._delta({"toolUse": {"input": dump(call.args)}}) + self._close()
 
-    def _end(self, reason: str, usage: Usage) -> bytes:
+    def _end(self, ended: Ended) -> bytes:
+        return self._explain_block(ended.finish) + self._finish(_STOPS[self._stop(ended.finish)], ended.usage)
+
+    def _finish(self, reason: str, usage: Usage) -> bytes:
         frames = self._close()
         counts = _usage(usage)
         metrics = {"latencyMs": int((time.monotonic() - self._began) * 1000)}
@@ -145,14 +114,6 @@ class BedrockEncoder:
         self._answer = {"output": {"message": message}, "stopReason": reason, "usage": counts, "metrics": metrics}
         stop = event_frame("messageStop", {"stopReason": reason})
         return frames + stop + event_frame("metadata", {"usage": counts, "metrics": metrics})
-
-
-def _stop_reason(finish: Finish, blocks: list[JsonObject]) -> str:
-    if finish.kind is FinishKind.BLOCKED:
-        return "content_filtered"
-    if any("toolUse" in block for block in blocks):
-        return "tool_use"
-    return "max_tokens" if finish.kind is FinishKind.CUT else "end_turn"
 
 
 def _usage(usage: Usage) -> JsonObject:

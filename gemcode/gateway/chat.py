@@ -6,35 +6,29 @@ remembers it as well.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from gemcode.agent.messages import (
-    Blob,
     Generation,
     JsonObject,
     ModelRequest,
-    Opaque,
     Text,
     Thought,
     ToolCall,
     Usage,
     UserPart,
 )
-from gemcode.agent.model import FinishKind
 from gemcode.gateway import content
 from gemcode.gateway.dialect import (
-    SSE_PING,
-    SSE_TYPE,
     Asked,
     Ended,
     Envelope,
     ErrorReply,
     Failure,
-    FailureKind,
-    ReplyEvent,
     Started,
     as_count,
     as_list,
+    as_messages,
     as_number,
     as_object,
     as_text,
@@ -48,10 +42,13 @@ from gemcode.gateway.dialect import (
 from gemcode.gateway.history import History, reminder
 from gemcode.gateway.names import safe_name
 from gemcode.gateway.openai_error import error_object, error_reply
-from gemcode.gateway.responses import read_answer, read_choice, read_format, read_part, read_tools
+from gemcode.gateway.reply import ReplyEncoder, Stop
+from gemcode.gateway.responses import read_answer, read_choice, read_part, read_tools
 
 CALL_PREFIX = "call_"
+_SEEDS = 2**31  # Gemini's are of 32 bits
 _DONE = b"data: [DONE]\n\n"
+_STOPS = {Stop.SAID: "stop", Stop.CALLS: "tool_calls", Stop.CUT: "length", Stop.BLOCKED: "content_filter"}
 
 
 class ChatDialect:
@@ -62,9 +59,11 @@ class ChatDialect:
         model = resolve(client_model)
         if body.get("n") not in (None, 1):
             raise Failure.invalid("n", "only one choice is supported")
+        if body.get("functions"):
+            raise Failure.invalid("functions", "is the old form, which is not served; use tools")
         declared, search = read_tools(as_list(body.get("tools"), "tools"))
         names, tools = content.declare(declared)
-        system, rest = _split_system(as_list(body.get("messages"), "messages"))
+        system, rest = _split_system(as_messages(body.get("messages"), "messages"))
         request = ModelRequest(
             model=model,
             messages=_messages(rest, model),
@@ -82,7 +81,7 @@ class ChatDialect:
             names=names,
             single_call=body.get("parallel_tool_calls") is False,
             search=(search or "web_search_options" in body) and not tools,
-            generation={} if seed is None else {"seed": int(seed)},
+            generation={} if seed is None else {"seed": int(seed) % _SEEDS},
             echo={"include_usage": options.get("include_usage") is True},
         )
 
@@ -97,16 +96,14 @@ class ChatDialect:
 
 
 def _generation(body: JsonObject, model: str) -> Generation:
-    limit = body.get("max_completion_tokens") or body.get("max_tokens")
-    stop = body.get("stop")
-    stops = [stop] if isinstance(stop, str) else as_list(stop, "stop")
+    limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
     return Generation(
-        max_output_tokens=content.output_limit(model, as_count(limit, "max_completion_tokens")),
+        max_output_tokens=content.output_limit(model, as_count(body.get(limit), limit)),
         temperature=as_number(body.get("temperature"), "temperature"),
         top_p=as_number(body.get("top_p"), "top_p"),
-        stop_sequences=tuple(as_text(item, "stop") for item in stops[: content.STOP_SEQUENCES]),
+        stop_sequences=content.stop_sequences(body.get("stop"), "stop"),
         thinking_level=content.thinking_level(body.get("reasoning_effort")),
-        response_schema=read_format(body.get("response_format"), "response_format"),
+        response_schema=content.response_schema(body.get("response_format"), "response_format"),
     )
 
 
@@ -165,47 +162,21 @@ def _call(call: JsonObject, model: str, param: str) -> ToolCall:
 # ---- reply --------------------------------------------------------------------------------------------------------
 
 
-class ChatEncoder:
+class ChatEncoder(ReplyEncoder):
     """Chunks with one choice; the role comes with the first, the finish reason with the last."""
 
-    content_type = SSE_TYPE
-    told_failures: frozenset[FailureKind] = frozenset()
-
     def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+        super().__init__(asked)
         self._head: JsonObject = {"id": new_id("chatcmpl-"), "created": int(time.time()), "model": asked.model}
         self._text: list[str] = []
         self._thoughts: list[str] = []
         self._calls: list[JsonObject] = []
         self._annotations: list[JsonObject] = []
-        self._finish = "stop"
+        self._finish = ""
         self._usage: JsonObject = {}
-
-    def feed(self, event: ReplyEvent) -> bytes:
-        match event:
-            case Started():
-                return self._chunk({"role": "assistant", "content": ""})
-            case Thought():
-                self._thoughts.append(event.text)
-                return self._chunk({"reasoning_content": event.text}) if event.text else b""
-            case Text():
-                return self._say(event.text)
-            case ToolCall():
-                return self._call(event)
-            case Blob():
-                return self._say(f"[{event.mime_type}, {len(event.data)} bytes]")
-            case Opaque():
-                return b""
-            case Ended():
-                return self._end(event)
-            case _:
-                assert_never(event)
 
     def fail(self, failure: Failure) -> bytes:
         return sse({"error": error_object(failure)}) + _DONE
-
-    def ping(self) -> bytes:
-        return SSE_PING
 
     def whole(self) -> JsonObject:
         message: JsonObject = {"role": "assistant", "content": "".join(self._text) or None, "refusal": None}
@@ -222,9 +193,19 @@ class ChatEncoder:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
         return sse({**self._head, "object": "chat.completion.chunk", "choices": [choice]})
 
+    def _begin(self, started: Started) -> bytes:
+        return self._chunk({"role": "assistant", "content": ""})
+
     def _say(self, text: str) -> bytes:
         self._text.append(text)
-        return self._chunk({"content": text}) if text else b""
+        return self._chunk({"content": text})
+
+    def _think(self, text: str) -> bytes:
+        self._thoughts.append(text)
+        return self._chunk({"reasoning_content": text})
+
+    def _sign(self, part: Text | Thought | ToolCall) -> bytes:
+        return b""  # only a call has a place for it, its own
 
     def _call(self, call: ToolCall) -> bytes:
         tool = self._asked.names.restore(call.name)
@@ -234,8 +215,7 @@ class ChatEncoder:
         text = given if custom and isinstance(given, str) else dump(call.args)
         item: JsonObject = {"id": client_id(CALL_PREFIX, call.id), "type": kind, kind: {"name": tool.name, key: text}}
         if call.signature:
-            sealed = Envelope("call", self._asked.request.model, call.signature).seal()
-            item["extra_content"] = {"google": {"thought_signature": sealed}}
+            item["extra_content"] = {"google": {"thought_signature": self._sealed(call)}}
         index = len(self._calls)
         self._calls.append(item)
         opening = {"index": index, **item, kind: {"name": tool.name, key: ""}}
@@ -243,12 +223,7 @@ class ChatEncoder:
         return self._chunk({"tool_calls": [opening]}) + self._chunk({"tool_calls": [rest]})
 
     def _end(self, ended: Ended) -> bytes:
-        if ended.finish.kind is FinishKind.BLOCKED:
-            self._finish = "content_filter"
-        elif self._calls:
-            self._finish = "tool_calls"
-        elif ended.finish.kind is FinishKind.CUT:
-            self._finish = "length"
+        self._finish = _STOPS[self._stop(ended.finish)]
         for source in content.search_sources(ended.grounding):
             cited = {"url": source.url, "title": source.title, "start_index": 0, "end_index": 0}
             self._annotations.append({"type": "url_citation", "url_citation": cited})

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemcode.agent.errors import UsageError
+from gemcode.gateway.models import check_name
 from gemcode.gemini.catalog import DEFAULT_MODEL
 from gemcode.gemini.settings import GeminiSettings
 
@@ -30,15 +31,16 @@ class GatewayConfig:
     model_map: Mapping[str, str] = field(default_factory=dict)  # the client's name or a pattern → the Gemini model
     state: Path | None = None
     ping_seconds: float = 10.0
+    body_seconds: float = 60.0  # a client that is silent for so long in the middle of its request is not waited for
 
     def resolve_model(self, name: str) -> str:
-        """The Gemini model behind a client's name: the map, a Gemini name itself, else the default."""
+        """The Gemini model behind a client's name: the map, a Gemini name itself, else the default. Raises Failure."""
         for pattern, model in self.model_map.items():
             if fnmatch.fnmatchcase(name, pattern):
-                return model
+                return check_name(model)
         for prefix in _VENDOR_PREFIXES:
             name = name.removeprefix(prefix)
-        return name if name.startswith(_OWN_FAMILIES) else self.model
+        return check_name(name if name.startswith(_OWN_FAMILIES) else self.model)
 
 
 def parse_model_map(text: str) -> dict[str, str]:

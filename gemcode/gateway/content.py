@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from gemcode.agent.messages import Blob, ChoiceMode, JsonObject, Opaque, ToolChoice, ToolDeclaration, UserPart
-from gemcode.gateway.dialect import Failure
+from gemcode.gateway.dialect import Failure, as_list, as_object, as_text
 from gemcode.gateway.names import ClientTool, ToolNames
 from gemcode.gateway.schema import normalize
 from gemcode.gemini import catalog
@@ -20,7 +20,7 @@ _LEVELS = {"none": "low", "minimal": "low", "low": "low", "medium": "medium"}
 _OLD_BUDGET = (128, 24_576)  # what every model that takes a budget accepts
 _DEFAULT_OUTPUT_LIMIT = 65_536
 _STANDARD = str.maketrans("-_", "+/")
-STOP_SEQUENCES = 5
+_STOP_SEQUENCES = 5
 _REMEMBERED_SCHEMA = 16 * 1024  # bytes: longer ones would fill the memory
 
 
@@ -42,8 +42,13 @@ def media_of_url(url: Any, param: str) -> UserPart:
         return Blob(found["mime"] or "application/octet-stream", decode_base64(found["data"], param))
     if url.startswith("data:"):
         raise Failure.invalid(param, "a data URL must be base64")
-    mime = mimetypes.guess_type(url.partition("?")[0])[0] or "application/octet-stream"
-    return Opaque({"fileData": {"mimeType": mime, "fileUri": url}})
+    if "://" not in url:
+        raise Failure.invalid(param, "must be a URL")
+    return Opaque({"fileData": {"mimeType": media_type(url.partition("?")[0]), "fileUri": url}})
+
+
+def media_type(name: str) -> str:
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,26 @@ def thinking_budget(model: str, budget: int | None) -> int | None:
     if budget is None or catalog.generation(model) >= (3, 0):
         return budget
     return max(_OLD_BUDGET[0], min(budget, _OLD_BUDGET[1]))
+
+
+def stop_sequences(value: Any, param: str) -> tuple[str, ...]:
+    """As many of them as Gemini takes; one may stand alone."""
+    stops = [value] if isinstance(value, str) else as_list(value, param)
+    return tuple(as_text(stop, param) for stop in stops[:_STOP_SEQUENCES])
+
+
+def response_schema(form: Any, param: str) -> JsonObject | None:
+    """The schema of a structured answer; Chat nests it one level deeper than the others."""
+    if form is None:
+        return None
+    form = as_object(form, param)
+    match form.get("type"):
+        case "json_schema":
+            inner = as_object(form.get("json_schema", form), param)
+            return normalize(as_object(inner.get("schema"), f"{param}.schema"))
+        case "json_object":
+            return {"type": "object"}
+    return None
 
 
 class _Schema:

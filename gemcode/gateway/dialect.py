@@ -3,7 +3,9 @@
 Pure and synchronous. A dialect turns a client's JSON into `Asked`, and Gemini's reply into that client's frames.
 """
 
+import hashlib
 import json
+import math
 import re
 import secrets
 from collections.abc import Callable
@@ -82,6 +84,11 @@ class Failure(Exception):
     def invalid(cls, param: str, message: str) -> "Failure":
         return cls(FailureKind.INVALID, f"{param}: {message}" if param else message, param=param)
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every dialect says in the same way: when to come again."""
+        return {} if self.retry_after is None else {"retry-after": str(max(1, math.ceil(self.retry_after)))}
+
 
 def overflow(prompt: int, limit: int, max_tokens: int | None = None) -> Failure:
     """Worded as clients parse it to shorten the conversation, or to ask for less output."""
@@ -147,9 +154,13 @@ class Dialect(Speaker, Protocol):
 _CLEAN_ID = re.compile(r"[A-Za-z0-9_]{1,28}")
 
 
+def clean_id(given: str) -> str:
+    """An id that every backend accepts: short, plain characters. What is neither is hashed, the same every time."""
+    return given if _CLEAN_ID.fullmatch(given) else hashlib.sha256(given.encode("utf-8", "replace")).hexdigest()[:24]
+
+
 def client_id(prefix: str, gemini_id: str) -> str:
-    """An id that every backend accepts: short, plain characters. The service's own is kept inside where it is clean."""
-    return prefix + (gemini_id if _CLEAN_ID.fullmatch(gemini_id) else secrets.token_hex(12))
+    return prefix + clean_id(gemini_id)
 
 
 def gemini_id(prefix: str, given: str) -> str:
@@ -247,6 +258,14 @@ def as_list(value: Any, param: str) -> list[Any]:
     if not isinstance(value, list):
         raise Failure.invalid(param, "must be an array")
     return value
+
+
+def as_messages(value: Any, param: str) -> list[Any]:
+    """What was said: a list with something in it, be it an empty message."""
+    messages = as_list(value, param)
+    if not messages:
+        raise Failure.invalid(param, "at least one message is required")
+    return messages
 
 
 def as_text(value: Any, param: str) -> str:

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Any
 
 from starlette.datastructures import Headers
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gemcode.agent.messages import JsonObject
 from gemcode.gateway.config import BODY_LIMIT
@@ -36,8 +36,10 @@ class ClientGone(Exception):
 class Exchange:
     """The two directions of one request, and what was sent so far."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, patience: float) -> None:
+        """`patience` is how many seconds a client may be silent in the middle of its request."""
         self.scope = scope
+        self._patience = patience
         self.headers = Headers(scope=scope)
         self.query: str = scope.get("query_string", b"").decode("latin-1")
         self.status = 0  # of the answer, once it has begun
@@ -52,9 +54,7 @@ class Exchange:
         pieces: list[bytes] = []
         size = 0
         while size <= _DRAIN_LIMIT:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
+            message = await self._next_piece()
             size += len(message.get("body", b""))
             if size > BODY_LIMIT:
                 pieces.clear()  # read on, or the client could not hear the answer for its own writing
@@ -65,6 +65,16 @@ class Exchange:
         if size > BODY_LIMIT:
             raise Failure(FailureKind.TOO_LARGE, f"The request is larger than {BODY_LIMIT // (1024 * 1024)} MB.")
         return b"".join(pieces)
+
+    async def _next_piece(self) -> Message:
+        try:
+            async with asyncio.timeout(self._patience):
+                message = await self._receive()
+        except TimeoutError:
+            raise Failure(FailureKind.INVALID, "The rest of the request did not arrive.") from None
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        return message
 
     async def read_json(self) -> JsonObject:
         return parse_object(await self.read_body())

@@ -20,7 +20,7 @@ from gemcode.agent.messages import (
     UserMessage,
     UserPart,
 )
-from gemcode.gateway.dialect import Failure, dump
+from gemcode.gateway.dialect import dump
 
 NO_RESULT = "No result of this call was recorded."
 CONTINUE = "Continue."
@@ -73,9 +73,7 @@ class History:
 
     def build(self) -> tuple[Message, ...]:
         messages = list(self._messages())
-        if not messages:
-            raise Failure.invalid("messages", "at least one message is required")
-        if not isinstance(messages[0], UserMessage):
+        if not messages or not isinstance(messages[0], UserMessage):
             messages.insert(0, UserMessage.of(_BLANK))
         if isinstance(messages[-1], ModelMessage):
             messages.append(UserMessage.of(CONTINUE))

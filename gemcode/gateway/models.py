@@ -1,11 +1,13 @@
-"""The list of models in the shapes of Anthropic and OpenAI. Pure."""
+"""Names of models, and the list of them in the shapes of Anthropic and OpenAI. Pure."""
 
+import re
 from datetime import UTC, datetime
 
 from gemcode.agent.messages import JsonObject
 from gemcode.gateway.dialect import Failure, FailureKind
 from gemcode.gemini import catalog
 
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _CREATED = datetime.combine(catalog.AS_OF, datetime.min.time(), UTC)
 
 
@@ -29,6 +31,17 @@ def openai_model(name: str) -> JsonObject:
     return {"id": name, "object": "model", "created": int(_CREATED.timestamp()), "owned_by": "google"}
 
 
+def check_name(name: str) -> str:
+    """The name, if it can be one of a model: it becomes a part of the service's address. Raises Failure."""
+    if not _NAME.fullmatch(name):
+        raise _unknown(name)
+    return name
+
+
 def _known(name: str) -> None:
     if catalog.find(name) is None:
-        raise Failure(FailureKind.NOT_FOUND, f"There is no model {name[:80]!r}.", code="model_not_found")
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> Failure:
+    return Failure(FailureKind.NOT_FOUND, f"There is no model {name[:80]!r}.", code="model_not_found")

@@ -24,5 +24,4 @@ def error_object(failure: Failure) -> JsonObject:
 
 
 def error_reply(failure: Failure) -> ErrorReply:
-    headers = {} if failure.retry_after is None else {"retry-after": str(max(1, round(failure.retry_after)))}
-    return ErrorReply(_ERRORS[failure.kind][0], {"error": error_object(failure)}, headers)
+    return ErrorReply(_ERRORS[failure.kind][0], {"error": error_object(failure)}, failure.headers)

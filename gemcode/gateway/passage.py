@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gemcode.agent.errors import ModelError
-from gemcode.gateway import native
+from gemcode.gateway import models, native
 from gemcode.gateway.dialect import Failure, as_text
 from gemcode.gateway.exchange import Exchange
 from gemcode.gateway.failures import from_error
@@ -29,6 +29,8 @@ class Passage:
             model, action = native.split_path(path.removeprefix("models/"))
             path = f"models/{self._service.config.resolve_model(model)}:{action}"
             body = await exchange.read_body()
+        elif path != "models":
+            models.check_name(path.removeprefix("models/"))
         query = native.forwarded_query(exchange.query)
         await exchange.while_connected(self._pass(exchange, (version, path, query), body))
 
@@ -64,7 +66,8 @@ class Passage:
         events: list[object] = []
         try:
             async with self._service.rest.open(method, version, path, body, query) as answer:
-                await exchange.begin(answer.status, answer.headers.get("content-type", "application/json"))
+                again = {name: answer.headers[name] for name in ("retry-after",) if name in answer.headers}
+                await exchange.begin(answer.status, answer.headers.get("content-type", "application/json"), again)
                 async for data in answer.chunks():
                     await exchange.write(data)
                     events += reader.feed(data) if reader is not None else ()

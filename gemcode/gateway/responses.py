@@ -22,6 +22,7 @@ from gemcode.gateway.dialect import (
     Failure,
     as_count,
     as_list,
+    as_messages,
     as_number,
     as_object,
     as_text,
@@ -33,7 +34,6 @@ from gemcode.gateway.history import Answer, History, as_response, reminder
 from gemcode.gateway.names import ClientTool, ToolNames
 from gemcode.gateway.openai_error import error_reply
 from gemcode.gateway.responses_reply import CALL_PREFIX, ResponsesEncoder
-from gemcode.gateway.schema import normalize
 
 _CUSTOM_SCHEMA: JsonObject = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 # Records of the server's own tools: the text beside them holds what they found.
@@ -61,7 +61,7 @@ class ResponsesDialect:
     def decode(self, body: JsonObject, resolve: Callable[[str], str]) -> Asked:
         client_model = as_text(body.get("model"), "model")
         model = resolve(client_model)
-        items = input_items(body.get("input"))
+        items: list[JsonObject] = as_messages(input_items(body.get("input")), "input")
         offered = as_list(body.get("tools"), "tools")
         for item in items:
             if item.get("type") == "additional_tools":
@@ -70,11 +70,11 @@ class ResponsesDialect:
         names, tools = content.declare(declared)
         choice = read_choice(body.get("tool_choice"), names)
         system, rest = _split_system(items)
-        instructions = body.get("instructions")
+        instructions = as_text(body.get("instructions") or "", "instructions")
         request = ModelRequest(
             model=model,
             messages=_messages(rest, model),
-            system="\n\n".join([*([instructions] if isinstance(instructions, str) and instructions else []), *system]),
+            system="\n\n".join(text for text in (instructions, *system) if text),
             tools=tools,
             tool_choice=choice,
             generation=_generation(body, model),
@@ -188,22 +188,8 @@ def _generation(body: JsonObject, model: str) -> Generation:
         top_p=as_number(body.get("top_p"), "top_p"),
         thinking_level=content.thinking_level(reasoning.get("effort")),
         include_thoughts=bool(reasoning.get("summary") or reasoning.get("generate_summary")),
-        response_schema=read_format(text.get("format"), "text.format"),
+        response_schema=content.response_schema(text.get("format"), "text.format"),
     )
-
-
-def read_format(value: Any, param: str) -> JsonObject | None:
-    """The schema of a structured answer; Chat nests it one level deeper."""
-    if value is None:
-        return None
-    form = as_object(value, param)
-    match form.get("type"):
-        case "json_schema":
-            inner = form.get("json_schema", form)
-            return normalize(as_object(as_object(inner, param).get("schema"), f"{param}.schema"))
-        case "json_object":
-            return {"type": "object"}
-    return None
 
 
 def _split_system(items: Sequence[JsonObject]) -> tuple[list[str], list[JsonObject]]:
@@ -276,14 +262,21 @@ def read_part(part: JsonObject, param: str) -> UserPart:
             return content.media_of_url(url.get("url") if isinstance(url, dict) else url, f"{param}.image_url")
         case "input_file" | "file":
             file = part.get("file") if isinstance(part.get("file"), dict) else part
-            file = as_object(file, param)
-            return content.media_of_url(file.get("file_data") or file.get("file_url"), f"{param}.file_data")
+            return _file(as_object(file, param), param)
         case "input_audio":
             audio = as_object(part.get("input_audio"), f"{param}.input_audio")
             data = content.decode_base64(audio.get("data"), f"{param}.input_audio.data")
             return Blob(f"audio/{audio.get('format') or 'wav'}", data)
         case kind:
             raise Failure.invalid(f"{param}.type", f"unknown content type {str(kind)[:60]!r}")
+
+
+def _file(file: JsonObject, param: str) -> UserPart:
+    """Its data is a data: URL, or bare base64 beside a name."""
+    data = file.get("file_data")
+    if isinstance(data, str) and data and not data.startswith("data:"):
+        return Blob(content.media_type(str(file.get("filename"))), content.decode_base64(data, f"{param}.file_data"))
+    return content.media_of_url(data or file.get("file_url"), f"{param}.file_data")
 
 
 def _summary(item: JsonObject) -> str:

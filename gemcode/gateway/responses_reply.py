@@ -1,41 +1,24 @@
 """Gemini's reply in the OpenAI Responses dialect: events of a stream, or one response object. Pure."""
 
 import time
-from typing import assert_never
 
-from gemcode.agent.messages import Blob, JsonObject, Opaque, Text, Thought, ToolCall, Usage
+from gemcode.agent.messages import JsonObject, Text, Thought, ToolCall, Usage
 from gemcode.agent.model import FinishKind
 from gemcode.gateway import content
-from gemcode.gateway.dialect import (
-    SSE_PING,
-    SSE_TYPE,
-    Asked,
-    Ended,
-    Envelope,
-    Failure,
-    FailureKind,
-    ReplyEvent,
-    Started,
-    client_id,
-    dump,
-    envelope_kind,
-    new_id,
-    sse,
-)
+from gemcode.gateway.dialect import Asked, Ended, Failure, FailureKind, Started, client_id, dump, new_id, sse
 from gemcode.gateway.openai_error import error_object
+from gemcode.gateway.reply import ReplyEncoder
 
 CALL_PREFIX = "call_"
 
 
-class ResponsesEncoder:
+class ResponsesEncoder(ReplyEncoder):
     """One output item is open at a time; each event has the next sequence number."""
 
-    content_type = SSE_TYPE
-
     def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
         # Codex shortens the conversation when a stream says so, and stops when an HTTP status does.
         self.told_failures = frozenset({FailureKind.OVERFLOW} if asked.stream else ())
-        self._asked = asked
         self._sequence = 0
         self._open: JsonObject | None = None
         self._output: list[JsonObject] = []
@@ -63,36 +46,12 @@ class ResponsesEncoder:
             "tools": [],
         }
 
-    def feed(self, event: ReplyEvent) -> bytes:
-        match event:
-            case Started():
-                return self._begin()
-            case Thought():
-                frames = self._think(event.text) if event.text else b""
-                return frames + (self._seal(event) if event.signature else b"")
-            case Text():
-                sealed = self._seal(event) if event.signature else b""
-                return sealed + (self._say(event.text) if event.text else b"")
-            case ToolCall():
-                return (self._seal(event) if event.signature else b"") + self._call(event)
-            case Blob():
-                return self._say(f"[{event.mime_type}, {len(event.data)} bytes]")
-            case Opaque():
-                return b""
-            case Ended():
-                return self._end(event)
-            case _:
-                assert_never(event)
-
     def fail(self, failure: Failure) -> bytes:
-        frames = b"" if self._begun else self._begin()
+        frames = b"" if self._begun else self._begin(Started(Usage()))
         error = error_object(failure)
         code = error["code"] or "invalid_prompt"
         self.response.update(status="failed", error={"code": code, "message": failure.message})
         return frames + self._event("response.failed", response=self.response)
-
-    def ping(self) -> bytes:
-        return SSE_PING
 
     def whole(self) -> JsonObject:
         return {
@@ -105,7 +64,7 @@ class ResponsesEncoder:
         self._sequence += 1
         return frame
 
-    def _begin(self) -> bytes:
+    def _begin(self, started: Started) -> bytes:
         self._begun = True
         return self._event("response.created", response=self.response) + self._event(
             "response.in_progress", response=self.response
@@ -152,13 +111,12 @@ class ResponsesEncoder:
         self._output[-1]["summary"].append(part)
         return frames
 
-    def _seal(self, part: Text | Thought | ToolCall) -> bytes:
-        """The signature of the part that follows, in the reasoning item before it."""
+    def _sign(self, part: Text | Thought | ToolCall) -> bytes:
+        """In the reasoning item before the part."""
         frames = b""
         if self._open is None or self._open["type"] != "reasoning":
             frames = self._start({"id": new_id("rs_"), "type": "reasoning", "summary": []})
-        sealed = Envelope(envelope_kind(part), self._asked.request.model, part.signature or "").seal()
-        self._output[-1]["encrypted_content"] = sealed
+        self._output[-1]["encrypted_content"] = self._sealed(part)
         return frames + self._close()
 
     def _call(self, call: ToolCall) -> bytes:

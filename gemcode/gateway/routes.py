@@ -1,7 +1,8 @@
 """Which path does what: the list of endpoints, and the handlers too small for a file of their own."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gemcode.gateway import models
 from gemcode.gateway.anthropic import AnthropicDialect
@@ -14,6 +15,8 @@ from gemcode.gateway.responses import ResponsesDialect
 from gemcode.gateway.service import Handler, Service
 from gemcode.gateway.stateful import StatefulResponses
 
+# Headers that only these vendors' clients send.
+_ANTHROPIC, _GOOGLE = "anthropic-version", "x-goog-api-key"
 _OPERATIONS = {"converse": False, "converse-stream": True}
 _PASSING = (FailureKind.SERVER, FailureKind.OVERLOADED, FailureKind.RATE_LIMITED)
 
@@ -27,13 +30,20 @@ class Endpoint:
     speaker: Speaker
     handler: Handler
     public: bool = False
+    vendors: Mapping[str, Speaker] = field(default_factory=dict)  # a header that one vendor's clients send → theirs
+
+    def speaker_for(self, headers: Mapping[str, str]) -> Speaker:
+        return next((speaker for name, speaker in self.vendors.items() if name in headers), self.speaker)
 
 
 def endpoints(service: Service) -> list[Endpoint]:
-    """Every path that is served; the last one catches the rest."""
+    """Every path that is served; the last ones catch the rest, each in the dialect that it most likely is."""
     anthropic, openai, chat, bedrock = AnthropicDialect(), ResponsesDialect(), ChatDialect(), BedrockDialect()
     state, passage = StatefulResponses(service, openai), Passage(service)
     model_list = _model_list(passage)
+    vendors: dict[str, Speaker] = {_GOOGLE: passage.speaker, _ANTHROPIC: anthropic}
+    unserved: dict[str, Speaker] = {"/v1/messages": anthropic, "/v1beta/": passage.speaker, "/model/": bedrock}
+    unserved |= {"/v1/": openai, "/": anthropic}
     return [
         Endpoint("/", ("GET",), anthropic, _hello, public=True),
         Endpoint("/healthz", ("GET",), anthropic, _hello, public=True),
@@ -48,12 +58,15 @@ def endpoints(service: Service) -> list[Endpoint]:
         Endpoint("/v1/chat/completions", ("POST",), chat, service.generate(chat)),
         Endpoint("/model/{path:path}", ("POST",), bedrock, _converse(service, bedrock)),
         Endpoint("/v1/gemini", ("POST",), passage.speaker, passage.gemini),
-        Endpoint("/v1/models", ("GET",), openai, model_list),
+        Endpoint("/v1/models", ("GET",), openai, model_list, vendors=vendors),
         Endpoint("/v1beta/models", ("GET",), passage.speaker, passage.forward),
-        Endpoint("/v1/models/{path:path}", ("GET",), openai, model_list),
+        Endpoint("/v1/models/{path:path}", ("GET",), openai, model_list, vendors=vendors),
         Endpoint("/v1/models/{path:path}", ("POST",), passage.speaker, passage.forward),
         Endpoint("/v1beta/models/{path:path}", ("GET", "POST"), passage.speaker, passage.forward),
-        Endpoint("/{path:path}", (), anthropic, _nothing),
+        *(
+            Endpoint(start + "{rest:path}", (), speaker, _nothing, vendors=vendors if start == "/v1/" else {})
+            for start, speaker in unserved.items()
+        ),
     ]
 
 
@@ -62,7 +75,8 @@ async def _hello(exchange: Exchange) -> None:
 
 
 async def _nothing(exchange: Exchange) -> None:
-    raise Failure(FailureKind.NOT_FOUND, f"Nothing is served at {exchange.scope['path'][:200]}.")
+    method, path = exchange.scope["method"], exchange.scope["path"][:200]
+    raise Failure(FailureKind.NOT_FOUND, f"{method} {path} is not served here.")
 
 
 def _metrics(service: Service) -> Handler:
@@ -104,9 +118,9 @@ def _model_list(passage: Passage) -> Handler:
 
     async def handle(exchange: Exchange) -> None:
         name = exchange.scope.get("path_params", {}).get("path", "")
-        if "x-goog-api-key" in exchange.headers or "key=" in exchange.query:
+        if _GOOGLE in exchange.headers or "key=" in exchange.query:
             await passage.forward(exchange)
-        elif "anthropic-version" in exchange.headers:
+        elif _ANTHROPIC in exchange.headers:
             await exchange.answer_json(models.anthropic_model(name) if name else models.anthropic_list())
         else:
             await exchange.answer_json(models.openai_model(name) if name else models.openai_list())

@@ -61,8 +61,8 @@ class _Door:
         self._report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope, receive, send)
-        metrics, speaker = self._service.metrics, self._endpoint.speaker
+        exchange = Exchange(scope, receive, send, self._service.config.body_seconds)
+        metrics, speaker = self._service.metrics, self._endpoint.speaker_for(exchange.headers)
         began = time.perf_counter()
         metrics.active += 1
         try:
@@ -84,7 +84,7 @@ class _Door:
 
     async def _admit(self, exchange: Exchange) -> None:
         config = self._service.config
-        access.check_host(exchange.headers.get("host"), config.host)
+        access.check_host(",".join(exchange.headers.getlist("host")), config.host)  # of two, neither is
         if not self._endpoint.public:
             access.check_token(exchange.headers, exchange.query, config.token)
 
@@ -112,6 +112,7 @@ def serve(config: GatewayConfig, write: Write, report: Write) -> int:
     settings = uvicorn.Config(
         build_app(config, report),
         log_config=None,
+        log_level="critical",  # it would tell of every broken request, and of ours with a traceback
         access_log=False,
         server_header=False,
         timeout_keep_alive=75,

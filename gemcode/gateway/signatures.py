@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gemcode.agent.messages import Message, ModelMessage, ModelPart, ModelRequest, Text, ToolCall
+from gemcode.gateway.dialect import clean_id
 from gemcode.gemini import catalog
 
 ENTRIES = 20_000
@@ -87,7 +88,7 @@ class SignatureMemory:
 
 
 def _call_key(model: str, call: ToolCall) -> _Key:
-    return model, call.id, call.name
+    return model, clean_id(call.id), call.name  # as the client knows it
 
 
 def _text_key(model: str, parts: Sequence[ModelPart]) -> _Key:

@@ -13,6 +13,7 @@ from gemcode.agent.errors import ModelError
 from gemcode.agent.messages import (
     Blob,
     JsonObject,
+    ModelMessage,
     ModelPart,
     ModelRequest,
     Opaque,
@@ -39,6 +40,9 @@ NUDGE = (
     "Your last answer could not be used: a function call was malformed, or the answer was empty. Answer again. If you "
     "call a function, use a declared name and arguments that are valid JSON for its schema."
 )
+
+# Where clients are told something else than the user of the assistant is.
+_KINDS = {"MALFORMED_RESPONSE": FinishKind.MALFORMED, "LANGUAGE": FinishKind.OTHER}
 
 Remedy = Literal["malformed", "signatures", "schema", "connection"]
 
@@ -92,6 +96,11 @@ class Upstream:
                 if following is None:
                     raise trouble.failure from None
                 self._metrics.count("retries_total", reason=trouble.remedy)
+                if trouble.remedy == "signatures":
+                    steps = sum(
+                        isinstance(message, ModelMessage) and bool(message.calls) for message in request.messages
+                    )
+                    self._metrics.count("sentinel_signatures_total", steps - unsigned, dialect=dialect)
                 attempt = following
 
     async def count(self, asked: Asked) -> int:
@@ -200,9 +209,10 @@ class _Delivery:
     def finish(self, replied: ModelReplied) -> list[ReplyEvent]:
         """The rest of the reply. Raises Failure or Repairable where it can't be used."""
         finish, usage = replied.finish, replied.usage
+        finish = replace(finish, kind=_KINDS.get(finish.reason, finish.kind))
         match finish.kind:
             case FinishKind.MALFORMED:
-                text = f"Gemini made a malformed function call ({finish.reason}). {finish.message}".strip()
+                text = f"Gemini's answer was malformed ({finish.reason}). {finish.message}".strip()
                 raise Repairable("malformed", Failure(FailureKind.MALFORMED, text))
             case FinishKind.OTHER if finish.reason == "MISSING_THOUGHT_SIGNATURE":
                 failure = Failure(FailureKind.SERVER, "Gemini misses thought signatures in this conversation.")

@@ -23,6 +23,7 @@ from gemcode.gateway.dialect import (
     Failure,
     FailureKind,
     as_count,
+    as_messages,
     client_id,
     gemini_id,
     overflow,
@@ -74,6 +75,11 @@ class TestIds:
     def test_ids_are_short_and_plain_whatever_gemini_says(self, given_id: str) -> None:
         made = client_id("tooluse_", given_id)
         assert len(made) <= 40 and made.isascii() and made.replace("_", "").isalnum()
+
+    @given(TEXTS)
+    def test_the_same_id_of_the_service_is_the_same_to_the_client_and_stays_so(self, given_id: str) -> None:
+        made = client_id("call_", given_id)
+        assert client_id("call_", given_id) == made == client_id("call_", gemini_id("call_", made))
 
     @given(TEXTS)
     def test_an_id_of_another_maker_is_the_same_on_call_and_result(self, other: str) -> None:
@@ -190,9 +196,8 @@ class TestHistory:
         assert len(set(ids)) == 2 and [result.call_id for result in results.results] == ids
         assert [result.response["output"] for result in results.results] == [1, 2]
 
-    def test_nothing_said_is_an_error(self) -> None:
-        with pytest.raises(Failure, match="at least one message"):
-            History().build()
+    def test_where_nothing_was_said_the_user_says_a_blank(self) -> None:
+        assert History().build() == (UserMessage.of(" "),)
 
     def test_success_and_failure_have_their_keys(self) -> None:
         assert as_response("x", ok=True) == {"output": "x"} and as_response("x", ok=False) == {"error": "x"}
@@ -210,6 +215,13 @@ class TestMemory:
         message = done.messages[1]
         assert isinstance(message, ModelMessage) and unsigned == 0
         assert [call.signature for call in message.calls] == ["SIG", None]
+
+    @pytest.mark.parametrize("long", ["function-call-1234567890", "x" * 200, "é"])
+    def test_a_call_is_known_again_by_the_id_that_its_client_was_given(self, long: str) -> None:
+        memory = SignatureMemory()
+        memory.remember(MODEL, [ToolCall(long, "f", {}, "SIG")])
+        returned = gemini_id("call_", client_id("call_", long))
+        assert memory.complete(request(ToolCall(returned, "f", {})))[1] == 0
 
     def test_an_unknown_first_call_is_counted_and_its_siblings_are_not(self) -> None:
         _, unsigned = SignatureMemory().complete(request(ToolCall("1", "f", {}), ToolCall("2", "f", {})))
@@ -256,6 +268,10 @@ class TestFailures:
         assert failure.message == "prompt is too long: 2551556 tokens > 1048576 maximum"
         both = overflow(1_040_000, 1_048_576, 32_000)
         assert both.message == "input length and `max_tokens` exceed context limit: 1040000 + 32000 > 1048576"
+
+    @pytest.mark.parametrize(("delay", "said"), [(0.2, "1"), (2.4, "3"), (7.0, "7"), (None, None)])
+    def test_a_client_never_comes_again_too_early(self, delay: float | None, said: str | None) -> None:
+        assert Failure(FailureKind.RATE_LIMITED, "", retry_after=delay).headers.get("retry-after") == said
 
     def test_a_page_of_a_proxy_is_not_passed_on(self) -> None:
         failure = from_body(502, b"<html>secret inner host</html>", None)
@@ -304,6 +320,11 @@ class TestReading:
     )
     def test_arguments_that_do_not_parse_are_kept(self, text: Any, expected: Any) -> None:
         assert parse_arguments(text) == expected
+
+    @pytest.mark.parametrize("nothing", [None, []])
+    def test_a_conversation_without_a_message_is_an_error(self, nothing: Any) -> None:
+        with pytest.raises(Failure, match="input: at least one message"):
+            as_messages(nothing, "input")
 
     @pytest.mark.parametrize("bad", [True, "5", 0, -1, 1.5, []])
     def test_a_count_must_be_one(self, bad: Any) -> None:

@@ -1,6 +1,7 @@
 """What real clients send, dialect by dialect: each field lands where Gemini expects it."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -333,8 +334,76 @@ class TestChat:
         with pytest.raises(Failure, match="only one choice"):
             chat(n=2)
 
+    def test_a_seed_of_any_size_is_one_that_gemini_takes(self) -> None:
+        assert chat(seed=-1).generation == {"seed": 2**31 - 1}
+        assert chat(seed=2**40 + 5).generation == {"seed": 5}
+
+    def test_the_newer_name_of_the_limit_counts(self) -> None:
+        request = chat(max_tokens=5, max_completion_tokens=9).request
+        assert request.generation.max_output_tokens == 9
+
+
+class TestFiles:
+    @pytest.mark.parametrize("data", [PNG, f"data:application/pdf;base64,{PNG}"], ids=["bare", "url"])
+    def test_its_bytes_come_as_base_64_or_as_a_data_url(self, data: str) -> None:
+        file = {"filename": "a.pdf", "file_data": data}
+        expected = UserMessage((Blob("application/pdf", b"\x89PNG"),))
+        assert responses(input=user([{"type": "input_file", **file}])).request.messages == (expected,)
+        assert chat(messages=user([{"type": "file", "file": file}])).request.messages == (expected,)
+
+
+class TestEmptyMessages:
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            lambda: anthropic(messages=user("")),
+            lambda: anthropic(messages=user([])),
+            lambda: anthropic(messages=user(None)),
+            lambda: responses(input=""),
+            lambda: responses(input=[{"role": "developer", "content": "Be kind."}]),
+            lambda: chat(messages=[{"role": "system", "content": "Be kind."}]),
+            lambda: bedrock(messages=user([])),
+        ],
+    )
+    def test_a_request_without_words_of_the_user_is_still_a_request(self, asked: Any) -> None:
+        assert asked().request.messages == (UserMessage.of(" "),)
+
+
+class TestStructuredAnswers:
+    def test_every_dialect_has_its_own_place_for_the_schema(self) -> None:
+        schema = {**SCHEMA, "$schema": "https://json-schema.org/draft/2020-12/schema"}
+        form = {"type": "json_schema", "schema": schema}
+        converse = {
+            "type": "json_schema",
+            "structure": {"jsonSchema": {"name": "n", "schema": json.dumps(schema)}},
+        }
+        for asked in (
+            anthropic(output_format=form),
+            anthropic(output_config={"format": form}),
+            responses(text={"format": form}),
+            chat(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}),
+            bedrock(outputConfig={"textFormat": converse}),
+        ):
+            assert asked.request.generation.response_schema == SCHEMA
+
 
 class TestBedrock:
+    def test_blocks_that_hold_texts(self) -> None:
+        document = {"document": {"format": "txt", "name": "D", "source": {"content": [{"text": "a"}, {"text": "b"}]}}}
+        cited = {"citationsContent": {"content": [{"text": "It says so."}], "citations": []}}
+        found = {"searchResult": {"source": "s", "title": "t", "content": [{"text": "x"}], "citations": {}}}
+        messages = [
+            {"role": "user", "content": [document, found]},
+            {"role": "assistant", "content": [cited]},
+            {"role": "user", "content": [{"text": "and"}]},
+        ]
+        first, second, _ = bedrock(messages=messages).request.messages
+        assert isinstance(first, UserMessage) and "".join(first.text).startswith('Dab{"source":"s"')
+        assert second == ModelMessage((Text("It says so."),))
+
+    def test_the_effort_becomes_a_level(self) -> None:
+        assert bedrock(outputConfig={"effort": "low"}).request.generation.thinking_level == "low"
+
     def test_every_kind_of_block(self) -> None:
         content = [
             {"text": "look"},
@@ -399,7 +468,7 @@ def user(content: Any) -> list[Any]:
 
 NO_BASE64 = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "%%%"}}
 BROKEN: list[tuple[Any, dict[str, Any]]] = [
-    *((decode, {"messages": wrong}) for decode in (anthropic, chat, bedrock) for wrong in (5, [5], [], user(7))),
+    *((decode, {"messages": wrong}) for decode in (anthropic, chat, bedrock) for wrong in (5, [5], [], None, user(7))),
     *((decode, {"messages": [{"role": "wizard", "content": []}]}) for decode in (anthropic, chat, bedrock)),
     *((decode, {"messages": user([{"type": "hologram"}])}) for decode in (anthropic, chat, bedrock)),
     *((decode, {"model": 7, "modelId": 7}) for decode in (anthropic, responses, chat, bedrock)),
@@ -415,6 +484,8 @@ BROKEN: list[tuple[Any, dict[str, Any]]] = [
         {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": 5}]}]},
     ),
     (anthropic, {"messages": user([{"type": "tool_result"}])}),
+    (anthropic, {"messages": user([{"type": "tool_result", "tool_use_id": "1", "content": 5}])}),
+    (anthropic, {"output_format": {"type": "json_schema", "schema": 5}}),
     (anthropic, {"system": 5}),
     (anthropic, {"tool_choice": {"type": "tool", "name": "unknown"}}),
     (bedrock, {"toolConfig": {"toolChoice": {"tool": {"name": "unknown"}}}}),
@@ -424,11 +495,16 @@ BROKEN: list[tuple[Any, dict[str, Any]]] = [
     ),
     (responses, {"input": [{"role": "wizard", "content": "x"}]}),
     (responses, {"input": user([{"type": "input_image", "image_url": "data:image/png,plain"}])}),
+    (responses, {"instructions": 5}),
+    (responses, {"input": user([{"type": "input_image", "image_url": "no url"}])}),
     (responses, {"max_output_tokens": "many"}),
     (responses, {"text": {"format": {"type": "json_schema", "schema": 5}}}),
     (responses, {"tools": [{"type": "namespace", "name": "n", "tools": 5}]}),
     (chat, {"messages": [{"role": "assistant", "tool_calls": [5]}]}),
     (chat, {"messages": [{"role": "tool", "content": "x"}]}),
+    (chat, {"max_completion_tokens": 0, "max_tokens": 5}),
+    (chat, {"functions": [{"name": "f"}]}),
+    (bedrock, {"outputConfig": {"textFormat": {"structure": {"jsonSchema": {"schema": "{"}}}}}),
     (bedrock, {"inferenceConfig": {"maxTokens": "many"}}),
     (bedrock, {"toolConfig": {"tools": [{"toolSpec": {"name": 5}}]}}),
     (bedrock, {"toolConfig": "x"}),

@@ -23,7 +23,7 @@ from gemcode.gateway.server import serve
 from gemcode.gemini.settings import GeminiSettings
 from gemcode.simulator.reply import Call, RecordedRequest, Reply, Text
 from gemcode.simulator.server import running_simulator
-from tests.gateway.clients import ALL, ANTHROPIC, BEDROCK, Plain
+from tests.gateway.clients import ALL, ANTHROPIC, BEDROCK, CHAT, RESPONSES, Plain
 from tests.gateway.support import MODEL, TOKEN, Script, Stage, config_for, running_gateway, stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,15 +100,52 @@ class TestBadInput:
         assert response.status_code == 400
 
 
-def test_unknown_paths_and_wrong_methods_are_not_found(running: Stage) -> None:
+@pytest.mark.parametrize(
+    ("client", "method", "path"),
+    [
+        (ANTHROPIC, "GET", "/v1/messages"),
+        (ANTHROPIC, "POST", "/v1/messages/batches"),
+        (ANTHROPIC, "POST", "/nothing"),
+        (RESPONSES, "GET", "/v1/responses"),
+        (RESPONSES, "POST", "/v1/responses/compact"),
+        (RESPONSES, "POST", "/v1/conversations/conv_1/items"),
+        (RESPONSES, "POST", "/v1/embeddings"),
+        (CHAT, "GET", "/v1/chat/completions"),
+        (BEDROCK, "POST", "/model/x/invoke"),
+        (BEDROCK, "GET", "/model/x/converse"),
+    ],
+)
+def test_what_is_not_served_is_not_found_in_the_dialect_of_its_path(
+    running: Stage, client: Plain, method: str, path: str
+) -> None:
+    response = httpx2.request(method, running.url + path, headers=HEADERS, content=b"{}")
+    assert response.status_code == 404
+    shape_of(client, response)
+
+
+def test_what_is_not_served_by_the_service_itself_is_not_found_in_its_own_words(running: Stage) -> None:
     for method, path in (
-        ("GET", "/v1/messages"),
-        ("POST", "/nothing"),
-        ("POST", "/model/x/invoke"),
         ("POST", "/v1/models/x:embed"),
+        ("POST", "/v1beta/models/x:embed"),
+        ("GET", "/v1beta/nothing"),
+        ("GET", "/v1beta/models/a%2Fb%20c"),
     ):
         response = httpx2.request(method, running.url + path, headers=HEADERS, content=b"{}")
-        assert response.status_code == 404, path
+        assert response.json()["error"]["status"] == "NOT_FOUND", path
+
+
+@pytest.mark.parametrize("name", ["gemini-../x", "gemini-é", "models/gemini-x?y", "gemini-" + "/" * 9])
+def test_a_name_that_no_model_can_have_is_not_found(running: Stage, name: str) -> None:
+    before = len(running.simulator.requests)
+    for client in ALL[:3]:
+        response = httpx2.post(
+            running.url + client.path(False), headers=HEADERS, json={**client.body("hi", False), "model": name}
+        )
+        assert response.status_code == 404
+        shape_of(client, response)
+    response = httpx2.post(f"{running.url}/v1/gemini", headers=HEADERS, json={"model": name, "contents": "hi"})
+    assert response.json()["error"]["status"] == "NOT_FOUND"
+    assert len(running.simulator.requests) == before
 
 
 def test_health_needs_no_token_and_metrics_do(running: Stage) -> None:
@@ -136,7 +173,12 @@ def test_lists_of_models_are_told_to_each_vendor_in_its_own_way(running: Stage) 
     assert anthropic["has_more"] is False and anthropic["data"][0]["type"] == "model"
     assert "models" in httpx2.get(url, headers={"x-goog-api-key": TOKEN}).json()
     assert httpx2.get(f"{url}/{MODEL}", headers=HEADERS).json()["id"] == MODEL
-    assert httpx2.get(f"{url}/gpt-5", headers=HEADERS).status_code == 404
+    missing = f"{url}/gpt-5"
+    assert RESPONSES.read_error(httpx2.get(missing, headers=HEADERS))[0] == "model_not_found"
+    asking = {**HEADERS, "anthropic-version": "2023-06-01"}
+    assert ANTHROPIC.read_error(httpx2.get(missing, headers=asking))[0] == "not_found_error"
+    assert httpx2.get(missing, headers={"x-goog-api-key": TOKEN}).json()["error"]["status"] == "NOT_FOUND"
+    assert httpx2.get(missing, headers={"x-goog-api-key": "wrong"}).json()["error"]["status"] == "UNAUTHENTICATED"
 
 
 def test_tokens_are_counted_by_the_service_and_nothing_is_generated(running: Stage) -> None:
@@ -177,6 +219,24 @@ def test_when_the_client_leaves_the_service_is_told_and_nothing_is_left_running(
         assert made.upstream[0].disconnected.wait(20)
         idle = "gemcode_gateway_active_requests 1\n"  # the request for the metrics itself
         assert wait_for(lambda: idle in httpx2.get(f"{made.url}/metrics", headers=HEADERS).text)
+
+
+@pytest.mark.parametrize("client", ALL, ids=lambda client: client.name)
+def test_a_request_that_does_not_go_on_is_not_waited_for(client: Plain) -> None:
+    with stage(Reply.says("ok"), body_seconds=0.2) as made:
+        head = f"POST {client.path(True)} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {TOKEN}\r\n"
+        with socket.create_connection(("127.0.0.1", int(made.url.rpartition(":")[2])), timeout=20) as raw:
+            raw.sendall(f"{head}content-length: 9999\r\n\r\n{{".encode())
+            assert raw.recv(1000).startswith(b"HTTP/1.1 400")
+        assert made.upstream == []
+
+
+def test_two_host_headers_are_one_too_many(running: Stage) -> None:
+    with socket.create_connection(("127.0.0.1", int(running.url.rpartition(":")[2])), timeout=20) as raw:
+        raw.sendall(
+            f"GET /metrics HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\nx-api-key: {TOKEN}\r\n\r\n".encode()
+        )
+        assert raw.recv(1000).startswith(b"HTTP/1.1 403")
 
 
 def test_a_long_silence_is_filled_so_that_the_connection_stays() -> None:
@@ -247,6 +307,8 @@ def test_a_broken_signature_is_taken_off_and_the_request_made_again() -> None:
         response = httpx2.post(f"{made.url}/v1/messages", headers=HEADERS, json=body)
         assert response.status_code == 200 and response.json()["content"][0]["text"] == "Fine."
         assert [violation.http_code for violation in made.simulator.violations] == [400]
+        metrics = httpx2.get(f"{made.url}/metrics", headers=HEADERS).text
+        assert 'gemcode_gateway_sentinel_signatures_total{dialect="anthropic"} 1' in metrics
 
 
 def test_only_the_first_of_several_calls_is_delivered_where_one_at_a_time_was_asked() -> None:
@@ -278,6 +340,9 @@ def test_it_says_what_to_set_and_stops_in_good_order(tmp_path: Path, number: sig
         assert url is not None
         token = (tmp_path / "token").read_text().strip()
         assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+        with socket.create_connection(("127.0.0.1", int(url[0].rpartition(":")[2])), timeout=20) as raw:
+            raw.sendall(b"\x16\x03\x01 no HTTP at all\r\n\r\n")
+            assert raw.recv(1000).startswith(b"HTTP/1.1 400")
         with httpx2.stream(
             "POST", url[0] + "/v1/messages", headers={"x-api-key": token}, json=ANTHROPIC.body("hi", True)
         ) as response:

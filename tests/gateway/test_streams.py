@@ -24,6 +24,7 @@ GOOD: dict[str, Reply] = {
     "blocked prompt": Reply(blocked="SAFETY"),
     "other with words": Reply(steps=(Text("words"),), finish="OTHER"),
     "unknown with words": Reply(steps=(Text("words"),), finish="SOMETHING_NEW"),
+    "language with words": Reply(steps=(Text("words"),), finish="LANGUAGE"),
 }
 STOPS = {"cut": "cut", "cut before a word": "cut", "cut in a call": "cut"} | {
     "one call": "calls",
@@ -40,6 +41,8 @@ BROKEN_EARLY: dict[str, Reply] = {
     "empty": Reply(steps=()),
     "no finish": Reply(steps=(), finish=None),
     "other": Reply(steps=(), finish="OTHER"),
+    "language": Reply(steps=(), finish="LANGUAGE"),
+    "malformed response": Reply(steps=(), finish="MALFORMED_RESPONSE"),
     "call without finish": Reply(steps=(Call("read", {"path": "x"}),), finish=None),
     "hang up": Reply(fault=Fault("hang_up")),
     "reset at once": Reply(steps=(Text("a"),), fault=Fault("reset", after=0)),
@@ -60,6 +63,7 @@ BROKEN_LATE: dict[str, Reply] = {
     for kind in ("reset", "cut", "half_event", "garbage", "error_event", "bare_error_tail", "chunk_lie")
 } | {
     "malformed after words": Reply(steps=(Text("I call"),), finish="MALFORMED_FUNCTION_CALL"),
+    "malformed response after words": Reply(steps=(Text("I say"),), finish="MALFORMED_RESPONSE"),
     "no finish after words": Reply(steps=(Text("one "),), finish=None),
     "call and reset": Reply(
         steps=(Text("one "), Call("read", {"path": "x"}), Text("x")), fault=Fault("reset", after=2)
@@ -97,7 +101,8 @@ def test_a_usable_answer_is_told_whole_and_ends_as_it_should(
     assert told.stop == client.stops[stop]
     assert told.calls == (calls if stop == "calls" else []), "calls of an answer that was cut are never delivered"
     if stop == "blocked" and client in (ANTHROPIC, BEDROCK):
-        assert told.text.startswith(text) and "Gemini blocked this answer" in told.text
+        said = f"{text}\n\n" if text else ""
+        assert told.text == f"{said}Gemini blocked this answer ({GOOD[scenario].blocked or GOOD[scenario].finish})."
     else:
         assert told.text == text
     if client.name != "chat":
@@ -113,7 +118,11 @@ def test_a_failure_before_the_first_word_is_an_error_of_the_dialect(
     if told is not None:
         assert told.calls == [] and told.text == ""
         if client is BEDROCK:
-            assert told.stop == "malformed_tool_use" and scenario in ("malformed", "unexpected call")
+            assert told.stop == "malformed_tool_use" and scenario in (
+                "malformed",
+                "unexpected call",
+                "malformed response",
+            )
         else:
             assert client is RESPONSES and told.failed and scenario == "too long" and stream
         return
@@ -134,7 +143,7 @@ def test_a_stream_that_breaks_ends_with_the_error_of_the_dialect_and_without_cal
     _, told = client.ask(running.url, scenario, stream=True)
     assert told is not None and told.text
     assert told.calls == []
-    if client is BEDROCK and scenario == "malformed after words":
+    if client is BEDROCK and scenario.startswith("malformed"):
         assert told.stop == "malformed_tool_use"
     else:
         assert told.failed and told.message
