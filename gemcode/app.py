@@ -13,9 +13,10 @@ from typing import Any, TextIO
 from gemcode import __version__, config
 from gemcode.agent.context import cap_instructions, system_instruction
 from gemcode.agent.errors import ToolError, UsageError
-from gemcode.agent.loop import Agent, Persona, TurnLimits
+from gemcode.agent.loop import Agent
 from gemcode.agent.messages import Generation
 from gemcode.agent.model import Model
+from gemcode.agent.persona import Persona, TurnLimits
 from gemcode.agent.policy import Mode
 from gemcode.agent.registry import Limits, ToolRegistry
 from gemcode.agent.session import Session, SessionStore
@@ -185,11 +186,12 @@ def open_session(project: Project, resume: str = "", *, latest: bool = False) ->
 
 def make_agent(project: Project, model: Model, approve: Approver, mode: Mode) -> Agent:
     settings = project.settings
-    if settings.max_cost is not None and catalog.find(settings.model) is None:
-        raise UsageError(
-            f"--max-cost can't be kept: the price of {settings.model} is not known.",
-            "Leave it out, or use a model of: gemcode models",
-        )
+    for name in filter(None, (settings.model, settings.fallback_model)):
+        if settings.max_cost is not None and catalog.find(name) is None:
+            raise UsageError(
+                f"--max-cost can't be kept: the price of {name} is not known.",
+                "Leave it out, or use a model of: gemcode models",
+            )
     limits = TurnLimits(settings.max_steps, settings.timeout, settings.max_cost)
     agent = Agent(model, project.registry, persona(project, settings.model), approve, limits)
     agent.mode = mode

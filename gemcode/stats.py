@@ -7,7 +7,7 @@ from datetime import date, datetime
 from gemcode.agent.counters import Counters, ToolCount, percentile
 from gemcode.agent.messages import Usage
 from gemcode.agent.session import Line
-from gemcode.agent.transcript import CallEnded, Opened, StepTaken, TurnEnded
+from gemcode.agent.transcript import AttemptFailed, CallEnded, Opened, StepTaken, TurnEnded
 from gemcode.frozen import frozen
 
 
@@ -29,11 +29,12 @@ class Day:
         match entry:
             case TurnEnded():
                 self.turns += 1
-            case StepTaken():
+            case StepTaken() | AttemptFailed():
                 self.usage += entry.usage
                 self.cost_usd += entry.cost_usd or 0.0
                 self.unpriced += entry.cost_usd is None
-                self.latencies_ms.append(entry.duration_ms)
+                if isinstance(entry, StepTaken):
+                    self.latencies_ms.append(entry.duration_ms)
             case CallEnded():
                 self.ok += entry.ok
                 self.denied += entry.kind == "denied"

@@ -27,7 +27,7 @@ from gemcode.agent.messages import (
     ToolResult,
     UserMessage,
 )
-from gemcode.agent.model import FinishKind, ModelEvent, ModelReplied, Retrying
+from gemcode.agent.model import FinishKind, ModelReplied, Retrying, StepEvent
 from gemcode.agent.transcript import Compacted
 from gemcode.frozen import frozen
 
@@ -149,14 +149,14 @@ def summary_request(base: ModelRequest, older: Sequence[Message], budget: int) -
 
 
 async def compact(
-    stream: Callable[[ModelRequest], AsyncGenerator[ModelEvent, None]],
+    stream: Callable[[ModelRequest], AsyncGenerator[StepEvent, None]],
     base: ModelRequest,
     state: ConversationState,
     window: Window,
     *,
     open_turn: bool,
     told: Callable[[Retrying], None] = lambda _: None,
-) -> tuple[Compacted, ModelReplied | None]:
+) -> Compacted:
     """Put a summary in the place of what it sums up. Raises GemcodeError; changes nothing itself.
 
     Within one long turn there is nothing to sum up: then stubs alone have to do, and no request is made.
@@ -166,31 +166,30 @@ async def compact(
     scale = min(max(total / window.tokens, 2.0), 5.0) if window.tokens else BYTES_PER_TOKEN
     cut = choose_cut(history, int(KEPT_SHARE * total), summarised=state.summaries > 0, open_turn=open_turn)
     messages = tuple(with_stubs(history[cut:]))
-    reply = None
     if cut:
         budget = int(WORTHWHILE * scale * window.limit) if window.limit else total
-        reply = await _ask(stream, summary_request(base, history[:cut], budget), told)
+        summary = await _ask(stream, summary_request(base, history[:cut], budget), told)
         prompts = sum(isinstance(message, UserMessage) for message in messages)
         words = state.words[: len(state.words) - prompts]
         files = (entry.line() for entry in written(state.changed))
-        messages = (summary_message(reply.message.text, words, files), *messages)
+        messages = (summary_message(summary, words, files), *messages)
     elif not messages or sum(map(size, messages)) > WORTHWHILE * total:
         raise GemcodeError("There is nothing to compact.", "It is done by itself when the window fills up.")
     after = window.tokens - int((total - sum(map(size, messages))) / scale)
     turns = sum(isinstance(message, UserMessage) for message in history[:cut]) - (cut > 0 and state.summaries > 0)
-    return Compacted(messages, turns, window.tokens, max(after, 1)), reply
+    return Compacted(messages, turns, window.tokens, max(after, 1))
 
 
 async def _ask(
-    stream: Callable[[ModelRequest], AsyncGenerator[ModelEvent, None]],
+    stream: Callable[[ModelRequest], AsyncGenerator[StepEvent, None]],
     request: ModelRequest,
     told: Callable[[Retrying], None],
-) -> ModelReplied:
+) -> str:
     async with aclosing(stream(request)) as events:
         async for event in events:
             if isinstance(event, ModelReplied):
                 if event.finish.kind in (FinishKind.COMPLETE, FinishKind.CUT) and event.message.text.strip():
-                    return event
+                    return event.message.text
                 raise ModelError("The model gave no summary.", "Try again with /compact, or start anew with /clear.")
             if isinstance(event, Retrying):
                 told(event)

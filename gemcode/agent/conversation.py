@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, replace
 
 from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import Message, ModelMessage, Text, ToolCall, ToolMessage, ToolResult, Usage, UserMessage
-from gemcode.agent.transcript import CallEnded, Committed, Compacted, Entry, StepTaken, Titled, Uncompacted, Withdrawn
+from gemcode.agent.transcript import (
+    AttemptFailed,
+    CallEnded,
+    Committed,
+    Compacted,
+    Entry,
+    StepTaken,
+    Titled,
+    Uncompacted,
+    Withdrawn,
+)
 from gemcode.frozen import frozen
 
 TITLE_LENGTH = 80
@@ -60,11 +70,11 @@ class ConversationState:
                 self._withdraw()
             case StepTaken():
                 self.steps += 1
-                self.usage += entry.usage
                 self.prompt_tokens = entry.usage.prompt + entry.usage.output
                 self.model = entry.model
-                known = entry.cost_usd is not None and self.cost_usd is not None
-                self.cost_usd = (self.cost_usd or 0.0) + (entry.cost_usd or 0.0) if known else None
+                self._pay(entry)
+            case AttemptFailed():
+                self._pay(entry)
             case CallEnded():
                 self.ended[entry.call_id] = entry
             case FileChanged():
@@ -80,6 +90,10 @@ class ConversationState:
                 self.name = entry.title
             case _:
                 pass
+
+    def _pay(self, entry: StepTaken | AttemptFailed) -> None:
+        self.usage += entry.usage
+        self.cost_usd = together(self.cost_usd, entry.cost_usd)
 
     def _withdraw(self) -> None:
         if not (self.history and isinstance(self.history[-1], UserMessage) and self.words):
@@ -157,6 +171,11 @@ def _lost(call: ToolCall, ended: CallEnded | None) -> ToolResult:
     else:
         message = f"This call failed ({ended.kind}), and gemcode was ended after it."
     return ToolResult(call.id, call.name, {"error": {"type": "cancelled", "message": message}})
+
+
+def together(cost: float | None, more: float | None) -> float | None:
+    """The sum, which is not known if a part of it is not."""
+    return None if cost is None or more is None else cost + more
 
 
 def own_words(message: UserMessage) -> str:

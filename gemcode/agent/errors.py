@@ -64,7 +64,12 @@ class ModelError(GemcodeError):
 
 
 class ToolError(Exception):
-    """A tool could not do what was asked. `kind` is stable; `details` are JSON values the model can act on."""
+    """A tool could not do what was asked. `kind` is stable; `details` are JSON values the model can act on.
+
+    `message` is for the model; `said`, if set, is what the person sees of it instead.
+    """
+
+    said = ""
 
     def __init__(self, kind: str, message: str, **details: object) -> None:
         super().__init__(message)

@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 
 from gemcode.agent import compaction
 from gemcode.agent.caps import result_size
 from gemcode.agent.compaction import ContextReport, Window
-from gemcode.agent.conversation import ConversationState
+from gemcode.agent.conversation import ConversationState, together
 from gemcode.agent.counters import Counters
 from gemcode.agent.errors import GemcodeError, ModelError
 from gemcode.agent.events import (
@@ -25,7 +25,6 @@ from gemcode.agent.events import (
 )
 from gemcode.agent.loops import Loop, with_note
 from gemcode.agent.messages import (
-    Generation,
     Message,
     ModelRequest,
     ToolCall,
@@ -35,11 +34,14 @@ from gemcode.agent.messages import (
     Usage,
     UserMessage,
 )
-from gemcode.agent.model import FinishKind, Model, ModelReplied, Retrying, TextDelta, ThoughtDelta
+from gemcode.agent.model import FinishKind, Metered, Model, ModelReplied, Retrying, StepEvent, TextDelta, ThoughtDelta
+from gemcode.agent.persona import Persona, TurnLimits
 from gemcode.agent.policy import Effect, Mode
-from gemcode.agent.registry import Prepared, Refused, StopTurn, ToolRegistry, TurnState, cancelled, subject_of
+from gemcode.agent.registry import Prepared, Refused, StopTurn, ToolRegistry, TurnState
+from gemcode.agent.results import cancelled, subject_of
 from gemcode.agent.tool import Approver
 from gemcode.agent.transcript import (
+    AttemptFailed,
     CallEnded,
     Committed,
     Compacted,
@@ -51,8 +53,7 @@ from gemcode.agent.transcript import (
     Withdrawn,
     forget,
 )
-from gemcode.agent.turn import Turn, endless, milliseconds_since, unfinished
-from gemcode.frozen import frozen
+from gemcode.agent.turn import Turn, endless, milliseconds_since, overspent, unfinished
 
 GoOn = Callable[[str], Awaitable[bool]]
 
@@ -60,28 +61,6 @@ GoOn = Callable[[str], Awaitable[bool]]
 async def stop_unasked(_: str) -> bool:
     """Nobody is there to be asked whether to go on, so the answer is no."""
     return False
-
-
-@frozen
-class TurnLimits:
-    """Where a turn stops by itself. `cost_usd` is for all turns of this agent together."""
-
-    steps: int = 50
-    seconds: float | None = None
-    cost_usd: float | None = None
-    text_bytes: int = 32 * 1024 * 1024  # of one streamed answer
-    compact_at: float | None = 0.8  # share of the model's window; None: only when asked to
-
-
-@frozen
-class Persona:
-    """Who the model is in this session: the stable prefix of every request."""
-
-    model: str
-    system: Callable[[Mode], str]
-    generation: Generation = Generation()
-    price: Callable[[Usage], float | None] = lambda _: None
-    input_limit: int | None = None
 
 
 class Agent:
@@ -167,10 +146,12 @@ class Agent:
 
     async def _steps(self, turn: Turn, choice: ToolChoice) -> Outcome:
         step, allowed = 0, self.limits.steps
+        if self.limits.cost_usd is not None and self.state.turns == 1 and self.persona.price(Usage()) is None:
+            text = f"The price of {self.persona.model} is not known: --max-cost can't stop it."
+            turn.emit(Notice(text, warning=True))
         while True:
-            if (spent := self._overspent(turn)) is not None:
-                return turn.outcome(Status.INCOMPLETE, spent)
             step += 1
+            turn.step_usage = Usage()
             reply = await self._ask_or_compact(turn, step, choice)
             choice = ToolChoice()  # a forced choice holds for one step, or the turn would never end
             calls = reply.message.calls if reply.finish.kind is FinishKind.COMPLETE else ()
@@ -179,7 +160,7 @@ class Agent:
                 turn.answer = reply.message.text
             if reply.message.parts and reply.finish.kind in (FinishKind.COMPLETE, FinishKind.CUT):
                 self._record(Committed(reply.message), turn.emit)  # kept before it is shown
-            turn.emit(StepFinished(step, reply.message.text, not calls, reply.finish, reply.usage))
+            turn.emit(StepFinished(step, reply.message.text, not calls, reply.finish, turn.step_usage))
             if reply.finish.kind is not FinishKind.COMPLETE:
                 return turn.outcome(*unfinished(reply))
             if not calls:
@@ -192,19 +173,6 @@ class Agent:
                 if not await self.go_on(sentence):
                     return turn.outcome(Status.INCOMPLETE, GemcodeError(sentence, "Allow more with --max-steps."))
                 allowed += self.limits.steps
-
-    def _overspent(self, turn: Turn) -> GemcodeError | None:
-        limit, spent = self.limits.cost_usd, self.spent
-        if limit is None:
-            return None
-        if spent is None or self.persona.price(Usage()) is None:
-            if turn.steps == 0 and self.state.turns == 1:
-                model = self.persona.model
-                turn.emit(Notice(f"The price of {model} is not known: --max-cost can't stop it.", warning=True))
-            return None
-        if spent < limit:
-            return None
-        return GemcodeError(f"Spent ${spent:.4f} of ${limit:.2f}.", "Raise the limit with --max-cost, or /cost.")
 
     async def _ask_about(self, turn: Turn, loop: Loop) -> GemcodeError | None:
         """The model was told that it goes round in circles and went on: a person decides. None: go on."""
@@ -245,14 +213,13 @@ class Agent:
         return True
 
     async def _ask(self, turn: Turn, step: int, choice: ToolChoice) -> ModelReplied:
-        turn.steps = step
         turn.emit(StepStarted(step, self.persona.model))
         request = self._request(turn.state.mode, choice)
-        started, received = time.perf_counter(), 0
-        async with aclosing(self.model.stream(request)) as events:
+        received = 0
+        async with aclosing(self._stream(request, turn.emit, turn)) as events:
             async for event in events:
                 if isinstance(event, ModelReplied):
-                    self._book(event, milliseconds_since(started), turn.emit, turn)
+                    turn.steps = step
                     return event
                 if isinstance(event, TextDelta | ThoughtDelta):
                     received += len(event.text)
@@ -262,6 +229,32 @@ class Agent:
                     received = 0  # another attempt: what came so far is void
                 turn.emit(event)
         raise ModelError("The model's answer ended without an end.", "Try again.", retryable=True)
+
+    async def _stream(self, request: ModelRequest, emit: Sink, turn: Turn | None) -> AsyncGenerator[StepEvent, None]:
+        """The model's answer, as long as there is money for it. All of it is booked, also what failed or was ended."""
+        used, started = Usage(), time.perf_counter()
+        self._check_spent()
+        try:
+            async with aclosing(self.model.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, Metered):
+                        used = event.usage
+                        continue
+                    if isinstance(event, Retrying):
+                        self._book_failed(used, emit, turn)
+                        used = Usage()
+                        self._check_spent()
+                    elif isinstance(event, ModelReplied):
+                        self._book(event, milliseconds_since(started), emit, turn)
+                        used = Usage()
+                    yield event
+        finally:
+            self._book_failed(used, emit, turn)
+
+    def _check_spent(self) -> None:
+        limit, spent = self.limits.cost_usd, self.spent
+        if limit is not None and spent is not None and spent >= limit:
+            raise overspent(spent, limit)
 
     def _request(self, mode: Mode, choice: ToolChoice = ToolChoice()) -> ModelRequest:
         return ModelRequest(
@@ -275,16 +268,23 @@ class Agent:
 
     def _book(self, reply: ModelReplied, duration_ms: float, emit: Sink, turn: Turn | None) -> None:
         """What a step cost, for the turn and for the session."""
-        price = self.persona.price(reply.usage)
-        self.spent = None if price is None or self.spent is None else self.spent + price
-        if turn is not None:
-            turn.usage += reply.usage
-            turn.cost = None if price is None or turn.cost is None else turn.cost + price
+        price = self._pay(reply.usage, turn)
         finish = reply.finish
         taken = StepTaken(self.persona.model, reply.usage, price, finish.reason, duration_ms, finish.kind.value)
         self._record(taken, emit)
         share = self.limits.compact_at
         self._may_compact = self._may_compact or (share is not None and not self.window.is_full(share))
+
+    def _book_failed(self, used: Usage, emit: Sink, turn: Turn | None) -> None:
+        if used != Usage():
+            self._record(AttemptFailed(self.persona.model, used, self._pay(used, turn)), emit)
+
+    def _pay(self, used: Usage, turn: Turn | None) -> float | None:
+        price = self.persona.price(used)
+        self.spent = together(self.spent, price)
+        if turn is not None:
+            turn.pay(used, price)
+        return price
 
     async def _answer(self, turn: Turn, calls: Sequence[ToolCall]) -> Loop | None:
         """Run the calls and commit one message with a result for each, in call order, also when interrupted."""
@@ -372,13 +372,15 @@ class Agent:
         return await self._compact(emit, open_turn=False)
 
     async def _compact(self, emit: Sink, *, open_turn: bool, turn: Turn | None = None) -> Compacted:
-        started = time.perf_counter()
         base = self._request(turn.state.mode if turn else self.mode)
-        done, reply = await compaction.compact(
-            self.model.stream, base, self.state, self.window, open_turn=open_turn, told=emit
+        done = await compaction.compact(
+            lambda request: self._stream(request, emit, turn),
+            base,
+            self.state,
+            self.window,
+            open_turn=open_turn,
+            told=emit,
         )
-        if reply is not None:
-            self._book(reply, milliseconds_since(started), emit, turn)
         self._record(done, emit)
         self._may_compact = False
         emit(Notice(done.sentence()))

@@ -47,15 +47,26 @@ class Retrying:
 
 
 @frozen
+class Metered:
+    """What this attempt has used so far, as the service counts: to be paid for, whatever becomes of the attempt."""
+
+    usage: Usage
+
+
+@frozen
 class ModelReplied:
-    """The step is complete. Always the last event of a stream that does not raise ModelError."""
+    """The step is complete. Always the last event of a stream that does not raise ModelError.
+
+    `usage` is of this attempt alone, and was told as Metered before.
+    """
 
     message: ModelMessage
     finish: Finish
     usage: Usage = Usage()
 
 
-ModelEvent: TypeAlias = TextDelta | ThoughtDelta | Retrying | ModelReplied
+StepEvent: TypeAlias = TextDelta | ThoughtDelta | Retrying | ModelReplied
+ModelEvent: TypeAlias = StepEvent | Metered
 
 
 class Model(Protocol):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from gemcode.agent.conversation import together
 from gemcode.agent.errors import GemcodeError
 from gemcode.agent.events import (
     CallRecord,
@@ -19,8 +20,9 @@ from gemcode.agent.events import (
 )
 from gemcode.agent.messages import ModelMessage, Text, Thought, ToolCall, ToolMessage, Usage, UserMessage
 from gemcode.agent.model import Finish, FinishKind, TextDelta, ThoughtDelta
-from gemcode.agent.registry import subject_of
+from gemcode.agent.results import subject_of
 from gemcode.agent.transcript import (
+    AttemptFailed,
     CallEnded,
     Committed,
     Compacted,
@@ -74,6 +76,7 @@ class _Turn:
     steps: int = 0
     answer: str = ""
     usage: Usage = Usage()
+    step_usage: Usage = Usage()  # since the last answer
     cost: float | None = 0.0
     calls: list[ToolCall] = field(default_factory=list)
     ended: dict[str, CallEnded] = field(default_factory=dict)
@@ -86,8 +89,9 @@ class _Turn:
                 self.model = entry.model
                 self.step = entry
                 self.steps += 1
-                self.usage += entry.usage
-                self.cost = None if self.cost is None or entry.cost_usd is None else self.cost + entry.cost_usd
+                self._pay(entry)
+            case AttemptFailed():
+                self._pay(entry)
             case Committed(message=ModelMessage() as message):
                 self._add_answer(message)
             case Committed(message=ToolMessage() as message):
@@ -103,6 +107,11 @@ class _Turn:
             case _:
                 pass
 
+    def _pay(self, entry: StepTaken | AttemptFailed) -> None:
+        self.usage += entry.usage
+        self.step_usage += entry.usage
+        self.cost = together(self.cost, entry.cost_usd)
+
     def _add_answer(self, message: ModelMessage) -> None:
         taken = self.step or StepTaken(self.model, Usage(), None, "", 0.0)
         self.calls, self.ended = list(message.calls), {}
@@ -112,7 +121,8 @@ class _Turn:
             if isinstance(part, Text | Thought) and part.text:
                 self.events.append(TextDelta(part.text) if isinstance(part, Text) else ThoughtDelta(part.text))
         finish = Finish(_kind(taken.finish_kind), taken.finish_reason)
-        self.events.append(StepFinished(self.steps, message.text, not message.calls, finish, taken.usage))
+        self.events.append(StepFinished(self.steps, message.text, not message.calls, finish, self.step_usage))
+        self.step_usage = Usage()
 
     def _add_results(self, message: ToolMessage) -> None:
         for call, result in zip(self.calls, message.results, strict=False):
@@ -135,7 +145,7 @@ class _Turn:
             finish_reason=ended.finish_reason if ended else "",
             usage=self.usage,
             cost_usd=self.cost,
-            steps=self.steps,
+            steps=ended.steps if ended else self.steps,
             calls=tuple(self.records),
             files_changed=tuple(self.changed),
             duration_ms=ended.duration_ms if ended else 0.0,

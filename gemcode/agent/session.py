@@ -16,6 +16,7 @@ from gemcode.agent.conversation import ConversationState, folded
 from gemcode.agent.errors import UsageError
 from gemcode.agent.messages import UserMessage
 from gemcode.agent.transcript import (
+    AttemptFailed,
     Committed,
     Entry,
     Opened,
@@ -75,13 +76,13 @@ class Session:
             self.id, self._descriptor = self._store.make_file(self.id, self.forked_from)
         _write(self._descriptor, _encoded(entry))
         prompt = isinstance(entry, Committed) and isinstance(entry.message, UserMessage)
-        self._answered = self._answered or (isinstance(entry, Committed | StepTaken) and not prompt)
+        self._answered = self._answered or (isinstance(entry, Committed | StepTaken | AttemptFailed) and not prompt)
         if isinstance(entry, TurnEnded):
             with contextlib.suppress(OSError):  # a file system without it still has the bytes
                 os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Let it go. A session in which nothing was answered leaves no file behind."""
+        """Let it go. A session in which nothing was answered, nor paid for, leaves no file behind."""
         if self._descriptor is None:
             return
         if not self._answered:

@@ -65,6 +65,15 @@ class StepTaken:
 
 
 @frozen
+class AttemptFailed:
+    """A request that came to nothing although the service counted it: it is paid for, and part of nothing else."""
+
+    model: str
+    usage: Usage
+    cost_usd: float | None
+
+
+@frozen
 class CallEnded:
     """One call, without its arguments and result: those are in the messages."""
 
@@ -115,7 +124,17 @@ class Titled:
 
 
 Entry: TypeAlias = (
-    Opened | Committed | Withdrawn | StepTaken | CallEnded | FileChanged | TurnEnded | Compacted | Uncompacted | Titled
+    Opened
+    | Committed
+    | Withdrawn
+    | StepTaken
+    | AttemptFailed
+    | CallEnded
+    | FileChanged
+    | TurnEnded
+    | Compacted
+    | Uncompacted
+    | Titled
 )
 Journal: TypeAlias = Callable[[Entry], None]
 
@@ -141,8 +160,9 @@ def encode_entry(entry: Entry) -> JsonObject:
     match entry:
         case Committed():
             return {"type": "message", **encode_message(entry.message)}
-        case StepTaken():
-            return {"type": "step", **_fields(entry), "usage": _fields(entry.usage)}
+        case StepTaken() | AttemptFailed():
+            name = "step" if isinstance(entry, StepTaken) else "attempt"
+            return {"type": name, **_fields(entry), "usage": _fields(entry.usage)}
         case Compacted():
             messages = [encode_message(message) for message in entry.messages]
             numbers = {"turns": entry.turns, "before": entry.before, "after": entry.after}
@@ -165,6 +185,8 @@ def decode_entry(data: JsonObject) -> Entry | None:
                 return Committed(decode_message(fields))
             case "step":
                 return StepTaken(**{**fields, "usage": Usage(**fields["usage"])})
+            case "attempt":
+                return AttemptFailed(**{**fields, "usage": Usage(**fields["usage"])})
             case "compacted":
                 return Compacted(**{**fields, "messages": tuple(decode_message(one) for one in fields["messages"])})
             case name:

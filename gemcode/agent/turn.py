@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
+from gemcode.agent.conversation import together
 from gemcode.agent.errors import ExitCode, GemcodeError, ModelError
 from gemcode.agent.events import CallRecord, Outcome, Sink, Status
 from gemcode.agent.loops import LoopWatch
@@ -20,12 +21,18 @@ class Turn:
     watch: LoopWatch = field(default_factory=LoopWatch)
     started: float = field(default_factory=time.perf_counter)
     usage: Usage = Usage()
+    step_usage: Usage = Usage()  # of the step under way, with all that was needed for it
     cost: float | None = 0.0
     steps: int = 0
     answer: str = ""
     finish_reason: str = ""
     calls: list[CallRecord] = field(default_factory=list)
     recorded: int = 0  # how many of state.changed are in the journal
+
+    def pay(self, used: Usage, price: float | None) -> None:
+        self.usage += used
+        self.step_usage += used
+        self.cost = together(self.cost, price)
 
     def outcome(self, status: Status, error: GemcodeError | None = None) -> Outcome:
         if status is Status.OK and self.state.refused:
@@ -44,6 +51,18 @@ class Turn:
             duration_ms=milliseconds_since(self.started),
             error=error,
         )
+
+
+def overspent(spent: float, limit: float) -> ModelError:
+    message = f"Spent {_money(spent)} of {_money(limit)} (--max-cost)."
+    more = _money(2 * limit or 1.0).removeprefix("$")
+    return ModelError(
+        message, f"Raise it: /cost {more} in chat, else --max-cost {more}.", exit_code=ExitCode.INCOMPLETE
+    )
+
+
+def _money(dollars: float) -> str:
+    return f"${dollars:.2f}" if dollars >= 0.01 or not dollars else f"${dollars:.4f}"
 
 
 def endless(limit: int) -> ModelError:

@@ -9,7 +9,7 @@ from gemcode import app
 from gemcode.agent.conversation import ConversationState
 from gemcode.agent.errors import GemcodeError, ToolError, UsageError
 from gemcode.agent.loop import Agent
-from gemcode.agent.messages import Message, ModelMessage, ToolMessage, UserMessage
+from gemcode.agent.messages import Message, ModelMessage, ToolMessage, Usage, UserMessage
 from gemcode.agent.session import Session
 from gemcode.agent.transcript import Committed, encode_entry
 from gemcode.commands import doctor, journal
@@ -101,6 +101,8 @@ class Desk:
         )
 
     def _limit_cost(self, limit: float) -> str:
+        if self._agent.spent is None or self._agent.persona.price(Usage()) is None:
+            raise UsageError("A limit can't be kept: the price of this model is not known.", "See: /model")
         self._agent.limits = replace(self._agent.limits, cost_usd=limit)
         return f"The limit is ${limit:.2f} now, for all turns since gemcode was started."
 

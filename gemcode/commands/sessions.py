@@ -2,22 +2,24 @@
 
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Literal
 
 from gemcode import app
 from gemcode.agent.errors import UsageError
-from gemcode.agent.messages import ModelMessage, UserMessage
+from gemcode.agent.messages import Message, ModelMessage, UserMessage
 from gemcode.agent.session import SessionInfo, SessionStore
-from gemcode.agent.transcript import Committed
+from gemcode.agent.transcript import Committed, Entry, Withdrawn
 from gemcode.terminal.safe import escape, write_stdout
 
 
-def run(options: app.Options, action: str, session: str, *, as_json: bool) -> int:
+def run(options: app.Options, action: Literal["list", "show", "delete"], session: str, *, as_json: bool) -> int:
     with app.open_project(app.load_settings(options), app.new_session_id()) as project:
         if action == "list":
+            if session:
+                raise UsageError("sessions list takes no id.", f"To see one of them: gemcode sessions show {session}")
             return _list(project.sessions, as_json=as_json)
-        if action not in ("show", "delete"):
-            raise UsageError(f"{action!r} is not an action of sessions.", "Use: gemcode sessions list, show or delete")
         if not session:
             raise UsageError(f"sessions {action} needs the id of a session.", "See the ids with: gemcode sessions")
         if action == "delete":
@@ -57,14 +59,24 @@ def age(when: float) -> str:
     return "just now"
 
 
+def _said(entries: Iterable[Entry]) -> list[tuple[Message, bool]]:
+    """Every message of a session in order, and whether it was withdrawn."""
+    messages: list[tuple[Message, bool]] = []
+    for entry in entries:
+        if isinstance(entry, Committed):
+            messages.append((entry.message, False))
+        elif isinstance(entry, Withdrawn) and messages:
+            messages[-1] = (messages[-1][0], True)
+    return messages
+
+
 def _show(store: SessionStore, wanted: str) -> int:
-    """What was said, in order; tool calls as one line each."""
-    for line in store.read(wanted):
-        if not isinstance(line.entry, Committed):
-            continue
-        message = line.entry.message
+    """What was said, in order; tool calls as one line each. A prompt that was taken back is marked as such."""
+    entries = [line.entry for line in store.read(wanted)]
+    for message, withdrawn in _said(entries):
         if isinstance(message, UserMessage):
-            write_stdout("> " + escape(message.text).replace("\n", "\n  ") + "\n")
+            mark, note = ("~", "· taken back: it got no answer\n") if withdrawn else (">", "")
+            write_stdout(f"{mark} " + escape(message.text).replace("\n", "\n  ") + f"\n{note}")
         elif isinstance(message, ModelMessage):
             for call in message.calls:
                 write_stdout(f"· {escape(call.name)} {escape(json.dumps(call.args), single_line=True)[:200]}\n")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gemcode.agent.errors import ExitCode, ModelError
 from gemcode.agent.messages import ModelRequest
-from gemcode.agent.model import ModelEvent, ModelReplied
+from gemcode.agent.model import Metered, ModelEvent, ModelReplied
 from gemcode.frozen import frozen
 from gemcode.gemini import failures, wire
 from gemcode.gemini.body import BodyEncoder
@@ -128,7 +128,11 @@ class GeminiModel:
         decoder = StreamDecoder(request)
 
         def receive(event: object) -> None:
-            for delta in decoder.feed(event):
+            before = decoder.usage
+            deltas = decoder.feed(event)
+            if decoder.usage != before:
+                emit(Metered(decoder.usage))
+            for delta in deltas:
                 emit(delta)
 
         await self._stream(request.model, self._bodies.encode(request), receive)

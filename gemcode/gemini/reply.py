@@ -116,6 +116,11 @@ class StreamDecoder:
         self._token = _string(candidate.get("continuationToken")) or self._token
         return deltas
 
+    @property
+    def usage(self) -> Usage:
+        """What the answer has used so far, in all its hops."""
+        return self._usage_before + self._usage
+
     def next_hop(self) -> str | None:
         """The token to go on with when the service stopped in the middle of a long answer."""
         if self._reason != CONTINUATION or self._token is None or not self._progress:
@@ -132,7 +137,7 @@ class StreamDecoder:
         # A call runs only from a complete answer; elsewhere it would stay unanswered and spoil the history.
         complete = finish.kind is FinishKind.COMPLETE
         parts = tuple(part for part in self._parts if complete or not isinstance(part, ToolCall))
-        return ModelReplied(ModelMessage(parts), finish, self._usage_before + self._usage)
+        return ModelReplied(ModelMessage(parts), finish, self.usage)
 
     def _finish(self) -> Finish:
         says_something = any(

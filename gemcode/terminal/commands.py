@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import functools
+import math
 import re
 import textwrap
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +24,6 @@ class Ledger:
     """What this REPL has done so far."""
 
     turns: int = 0
-    spent: float | None = 0.0  # None: the price of a model is not known
     files: set[str] = field(default_factory=set)
     answer: str = ""
     leaving: bool = False
@@ -126,10 +126,13 @@ async def _cost(desk: Desk, argument: str) -> str:
         try:
             limit = float(argument.removeprefix("$"))
         except ValueError:
-            raise UsageError(f"{escape(argument)} is not an amount.", "E.g. /cost 1.00") from None
+            limit = math.nan
+        if not 0 <= limit < math.inf:
+            raise UsageError(f"{escape(argument)} is not an amount.", "E.g. /cost 1.00")
         return await asyncio.to_thread(desk.session.services.limit_cost, limit)
-    spent = "unknown (no price for this model)" if desk.ledger.spent is None else money(desk.ledger.spent)
-    return f"Spent {spent} in {plural(desk.ledger.turns, 'turn')}."
+    spent = desk.session.conversation.spent
+    told = "unknown (no price for this model)" if spent is None else money(spent)
+    return f"Spent {told} in {plural(desk.ledger.turns, 'turn')}."
 
 
 async def _compact(desk: Desk, argument: str) -> str:

@@ -202,8 +202,8 @@ class Repl:
         elif outcome.status is not Status.WRITE_REFUSED:  # each refusal has its own line already
             lines += view.outcome_lines(outcome, marks, verbose=self.session.verbose)
         if outcome.usage != Usage():  # else nothing is known of it
-            columns = terminal_size().columns
-            lines.append(view.status_line(outcome, self.session.about().model, self.ledger.spent, columns))
+            model, spent = self.session.about().model, self.session.conversation.spent
+            lines.append(view.status_line(outcome, model, spent, terminal_size().columns))
         self._front.show(lines)
         return outcome
 
@@ -212,8 +212,6 @@ class Repl:
         ledger.turns += 1
         ledger.files |= {change.path for change in outcome.files_changed}
         ledger.answer = outcome.answer or ledger.answer
-        if ledger.spent is not None:
-            ledger.spent = None if outcome.cost_usd is None else ledger.spent + outcome.cost_usd
 
     def _farewell(self) -> None:
         about, ledger = self.session.about(), self.ledger
@@ -222,8 +220,8 @@ class Repl:
         facts = [f"Session {about.session_id}", view.plural(ledger.turns, "turn")]
         if ledger.files:
             facts.append(f"{view.plural(len(ledger.files), 'file')} changed")
-        if ledger.spent is not None:
-            facts.append(view.money(ledger.spent))
+        if (spent := self.session.conversation.spent) is not None:
+            facts.append(view.money(spent))
         told, command = f"{', '.join(facts)}.", f"Continue: gemcode chat --resume {about.session_id}"
         if len(told) + len(command) + 3 > terminal_size().columns:  # the command stays in one row, to be copied
             self._front.show([view.notice_line(Notice(told), self._front.marks), line(f"  {command}")])

@@ -19,6 +19,7 @@ class Conversation(Protocol):
     mode: Mode
     history: list[Message]
     approve: Approver
+    spent: float | None  # USD since the program was started; None: the price of a model is not known
     go_on: Callable[[str], Awaitable[bool]]  # asked with a sentence before a limit stops a turn
 
     async def run(self, prompt: UserMessage, emit: Sink) -> Outcome: ...

@@ -18,6 +18,7 @@ from gemcode.agent.messages import (
     UserMessage,
 )
 from gemcode.agent.transcript import (
+    AttemptFailed,
     CallEnded,
     Committed,
     Compacted,
@@ -58,6 +59,7 @@ ENTRIES = st.one_of(
     st.builds(Committed, MESSAGES),
     st.builds(Withdrawn),
     st.builds(StepTaken, TEXT, USAGES, st.none() | NUMBERS, TEXT, NUMBERS),
+    st.builds(AttemptFailed, TEXT, USAGES, st.none() | NUMBERS),
     st.builds(CallEnded, IDS, TEXT, TEXT, st.booleans(), TEXT, NUMBERS, COUNTS, st.booleans(), TEXT),
     st.builds(FileChanged, TEXT, TEXT, TEXT, COUNTS, COUNTS),
     st.builds(TurnEnded, TEXT, COUNTS, NUMBERS, TEXT, TEXT, TEXT),

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from gemcode.agent.errors import ModelError
 from gemcode.agent.events import Status
-from gemcode.agent.loop import Agent, TurnLimits
+from gemcode.agent.loop import Agent
 from gemcode.agent.messages import ModelRequest, UserMessage
 from gemcode.agent.model import ModelEvent
+from gemcode.agent.persona import TurnLimits
 from gemcode.agent.policy import Mode
 from gemcode.agent.session import SessionStore
 from gemcode.agent.tool import Answer, ApprovalRequest, Approved, Declined, Output, Stopped

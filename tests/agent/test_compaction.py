@@ -16,7 +16,7 @@ from gemcode.agent.compaction import (
 )
 from gemcode.agent.errors import GemcodeError, ModelError
 from gemcode.agent.events import Event, Notice, Outcome, Status
-from gemcode.agent.loop import Agent, Persona, TurnLimits
+from gemcode.agent.loop import Agent
 from gemcode.agent.messages import (
     ChoiceMode,
     Message,
@@ -30,7 +30,8 @@ from gemcode.agent.messages import (
     Usage,
     UserMessage,
 )
-from gemcode.agent.model import Finish, FinishKind
+from gemcode.agent.model import Finish, FinishKind, Metered
+from gemcode.agent.persona import Persona, TurnLimits
 from gemcode.agent.policy import Mode
 from gemcode.agent.tool import Output
 from tests.agent.test_loop import Bench, assert_valid, make_agent
@@ -308,3 +309,21 @@ def test_requests_grow_only_at_their_end() -> None:
         shares.append(json.dumps([repr(message) for message in later.messages]).startswith(sent))
         assert (earlier.system, earlier.tools) == (later.system, later.tools)
     assert all(shares)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [Metered(uses(70)), ModelError("cut")],
+        says("", finish=Finish(FinishKind.BLOCKED, "SAFETY"), usage=uses(70)),
+    ],
+    ids=["it failed", "it was blocked"],
+)
+def test_a_compaction_that_fails_is_paid_for(script: Script) -> None:
+    agent, _, _ = agent_with(says("1", usage=uses(30)), script)
+    run(agent, "one")
+    before = list(agent.history)
+    with pytest.raises(GemcodeError):
+        asyncio.run(agent.compact())
+    assert (agent.history, agent.spent) == (before, pytest.approx(0.02))
+    assert (agent.state.usage.prompt, agent.state.cost_usd) == (100, pytest.approx(0.02))

@@ -20,7 +20,7 @@ from gemcode.agent.events import (
     ToolStarted,
     TurnFinished,
 )
-from gemcode.agent.loop import Agent, Persona, TurnLimits
+from gemcode.agent.loop import Agent
 from gemcode.agent.messages import (
     ChoiceMode,
     Message,
@@ -31,7 +31,8 @@ from gemcode.agent.messages import (
     Usage,
     UserMessage,
 )
-from gemcode.agent.model import Finish, FinishKind, ModelReplied, Retrying, TextDelta
+from gemcode.agent.model import Finish, FinishKind, Metered, ModelReplied, Retrying, TextDelta
+from gemcode.agent.persona import Persona, TurnLimits
 from gemcode.agent.policy import Effect, Mode, Sensitivity
 from gemcode.agent.registry import Limits, ToolRegistry
 from gemcode.agent.tool import (
@@ -47,7 +48,7 @@ from gemcode.agent.tool import (
     Tool,
     decline_unasked,
 )
-from tests.scripted import ScriptedModel, calls, cancel_when, says
+from tests.scripted import Script, ScriptedModel, calls, cancel_when, says
 
 
 class PathArguments(Arguments):
@@ -332,6 +333,59 @@ def test_usage_is_the_sum_of_all_steps() -> None:
     model = ScriptedModel(calls(("read", {"path": "a"}), usage=first), says("ok", usage=second))
     outcome, _ = run(make_agent(Bench(), model))
     assert outcome.usage == Usage(prompt=220, cached=50, output=14, thought=2, total=236)
+
+
+def used(prompt: int) -> Metered:
+    return Metered(Usage(prompt=prompt))
+
+
+UNSAFE = Finish(FinishKind.BLOCKED, "SAFETY")
+AGAIN = Retrying("cut", 0.0, 1, 5)
+
+
+def by_prompt(usage: Usage) -> float:
+    """Dearer from a thousand tokens on, so that it shows when attempts are priced together."""
+    return usage.prompt * (1.0 if usage.prompt < 1000 else 2.0)
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "paid"),
+    [
+        ([used(600), TextDelta("ha"), AGAIN, *says("ok", usage=Usage(prompt=500))], Status.OK, 1100),
+        ([used(1), used(600), AGAIN, used(700), AGAIN, *says("ok", usage=Usage(prompt=500))], Status.OK, 1800),
+        ([used(600), AGAIN, used(500), ModelError("cut")], Status.API_ERROR, 1100),
+        ([used(600), *says("x", usage=Usage(prompt=600), finish=UNSAFE)], Status.BLOCKED, 600),
+        ([AGAIN, ModelError("cut")], Status.API_ERROR, 0),
+        ([used(600), 30.0], Status.INCOMPLETE, 600),
+    ],
+)  # fmt: skip
+def test_every_attempt_that_was_counted_is_paid_for_once(script: Script, status: Status, paid: int) -> None:
+    limits = TurnLimits(seconds=0.2 if 30.0 in script else None)
+    agent = make_agent(Bench(), ScriptedModel(script), price=by_prompt, limits=limits)
+    outcome, events = run(agent)
+    assert (outcome.status, outcome.usage.prompt, outcome.cost_usd) == (status, paid, paid)
+    assert (agent.spent, agent.state.cost_usd, agent.state.usage.prompt) == (paid, paid, paid)
+    steps = [event for event in events if isinstance(event, StepFinished)]
+    assert outcome.steps == len(steps) == agent.state.steps
+    assert sum(step.usage.prompt for step in steps) == (paid if steps else 0)
+    if status is Status.OK:
+        assert (agent.window.tokens, len(agent.history)) == (500, 2)
+    else:
+        assert agent.history == []
+
+
+def test_no_attempt_follows_when_the_money_is_spent() -> None:
+    limits = TurnLimits(cost_usd=500.0)
+    model = ScriptedModel([TextDelta("a"), used(600), AGAIN, *says("never")], says("nor this"))
+    agent = make_agent(Bench(), model, price=by_prompt, limits=limits)
+    outcome, events = run(agent)
+    assert (outcome.status, outcome.steps, model.closed) == (Status.INCOMPLETE, 0, 1)
+    assert outcome.error is not None
+    assert outcome.error.message == "Spent $600.00 of $500.00 (--max-cost)."
+    assert AGAIN not in events
+    assert (run(agent)[0].status, len(model.requests)) == (Status.INCOMPLETE, 1)
+    agent.limits = TurnLimits(cost_usd=1000.0)
+    assert run(agent)[0].answer == "nor this"
 
 
 @pytest.mark.parametrize(

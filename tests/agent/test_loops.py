@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemcode.agent.events import Event, Notice, Outcome, Status
-from gemcode.agent.loop import Agent, TurnLimits
+from gemcode.agent.loop import Agent
 from gemcode.agent.loops import LONGEST_CYCLE, REPEATS, Loop, LoopWatch
 from gemcode.agent.messages import Message, ToolCall, ToolMessage, ToolResult, UserMessage
+from gemcode.agent.persona import TurnLimits
 from gemcode.agent.tool import Output
 from tests.agent.test_loop import Bench, assert_valid, make_agent
 from tests.scripted import ScriptedModel, calls, says

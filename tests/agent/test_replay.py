@@ -1,10 +1,14 @@
 from pathlib import Path
 
+from gemcode.agent.errors import ModelError
 from gemcode.agent.events import Event, Notice, Status, StepFinished, StepStarted, ToolFinished, TurnFinished
-from gemcode.agent.model import TextDelta
+from gemcode.agent.messages import Usage
+from gemcode.agent.model import Metered, Retrying, TextDelta
 from gemcode.agent.replay import replay
 from gemcode.agent.transcript import Committed, Opened
+from tests.agent.test_loop import Bench, make_agent
 from tests.agent.test_session import busy_agent, run, store
+from tests.scripted import ScriptedModel, says
 
 
 def comparable(events: list[Event]) -> list[object]:
@@ -57,7 +61,6 @@ def test_a_turn_that_a_crash_ended_is_told_as_interrupted(tmp_path: Path) -> Non
 
 def test_a_replay_says_where_it_was_compacted(tmp_path: Path) -> None:
     from tests.agent.test_compaction import agent_with, uses
-    from tests.scripted import says
 
     session = store(tmp_path).create()
     agent, _, _ = agent_with(says("1", usage=uses(900)), says("summary"), says("2"))
@@ -67,3 +70,17 @@ def test_a_replay_says_where_it_was_compacted(tmp_path: Path) -> None:
     second = list(replay(line.entry for line in store(tmp_path).read(session.id)))[1]
     assert [event.text[:16] for event in second.events if isinstance(event, Notice)] == ["Compacted 1 turn"]
     assert second.outcome.answer == "2"
+
+
+def test_a_replay_counts_what_failed_attempts_have_used(tmp_path: Path) -> None:
+    session = store(tmp_path).create()
+    lost = [Metered(Usage(prompt=7)), Retrying("cut", 0.0, 1, 5)]
+    agent = make_agent(Bench(), ScriptedModel([*lost, *says("1")], [*lost, Metered(Usage(prompt=7)), ModelError("x")]))
+    agent.begin(session.state, session.record)
+    live = [run(agent, "one")[-1], run(agent, "two")[-1]]
+    past = [turn.outcome for turn in replay(line.entry for line in store(tmp_path).read(session.id))]
+    for event, there in zip(live, past, strict=True):
+        assert isinstance(event, TurnFinished)
+        here = event.outcome
+        assert (there.usage, there.cost_usd, there.steps) == (here.usage, here.cost_usd, here.steps)
+    assert [outcome.usage.prompt for outcome in past] == [17, 14]

@@ -12,6 +12,7 @@ import pytest
 
 from gemcode.simulator.reply import RecordedRequest
 from gemcode.simulator.service import Settings
+from tests.e2e.chatting import at_prompt, leave, send
 from tests.e2e.program import KEY, STRICT, Place, call, calls, says
 
 READ = call("read_file", path="a.txt")
@@ -122,6 +123,18 @@ def test_a_session_is_shown_and_replayed_without_running_anything(place: Place) 
         assert result.requests == ()
 
 
+def test_a_prompt_that_was_taken_back_is_shown_as_such(place: Place) -> None:
+    session = begin(place)["session_id"]
+    place.ask("then\nwhat?", "-c", replies=[{"http_error": {"name": "invalid_argument"}}])
+    place.ask("go on", "-c", replies=[says("Gone on.")])
+    shown = place.run("sessions", "show", session).stdout
+    prompts = [line for line in shown.splitlines() if line.startswith(("> ", "~ "))]
+    assert prompts == ["> what is in a.txt?", "~ then", "> go on"]
+    assert "~ then\n  what?\n· taken back: it got no answer\n> go on\nGone on.\n" in shown
+    replayed = place.run("replay", session).stdout
+    assert "The API refused the request" in replayed
+
+
 def test_deleting_really_deletes(place: Place) -> None:
     session = begin(place, "my secret plan")["session_id"]
     assert place.run("sessions", "delete", session).code == 0
@@ -220,6 +233,102 @@ def test_the_cost_limit(place: Place) -> None:
     assert (result.code, len(result.requests)) == (4, 1)
     assert result.json["cost_usd"] > 0.5
     assert "--max-cost" in result.json["error"]["hint"]
+
+
+DEAR = {"promptTokenCount": 900_000, "totalTokenCount": 900_000}  # 0.675 USD
+
+
+def half(**more: Any) -> dict[str, Any]:
+    """The beginning of an answer, counted by the service, and what becomes of it."""
+    content = {"parts": [{"text": "half"}], "role": "model"}
+    return {"raw_events": [{"candidates": [{"content": content}], "usageMetadata": DEAR}], **more}
+
+
+LOST = {
+    "a cut": half(fault={"kind": "cut", "after": 1}),
+    "a reset": half(fault={"kind": "reset", "after": 1}),
+    "an error in the stream": half(fault={"kind": "error_event", "after": 1, "error": "internal"}),
+    "no end": half(),
+    "nothing said": {"usage": DEAR},
+    "a malformed call": {"usage": DEAR, "finish": "MALFORMED_FUNCTION_CALL"},
+}
+
+
+@pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
+def test_what_a_failed_attempt_has_used_is_paid_for(place: Place, lost: dict[str, Any]) -> None:
+    good = says("Fine.", usage={"promptTokenCount": 100_000, "totalTokenCount": 100_000})
+    result = place.ask("go", "-o", "stream-json", replies=[lost, good])
+    value = result.events[-1]
+    assert (result.code, value["answer"], value["steps"]) == (0, "Fine.", 1)
+    assert value["usage"]["prompt_tokens"] == value["usage"]["total_tokens"] == 1_000_000
+    assert 0.75 <= value["cost_usd"] < 0.751
+    (usage,) = [event for event in result.events if event["type"] == "usage"]
+    assert {name: usage[name] for name in value["usage"]} == value["usage"]
+    (info,) = json.loads(place.run("sessions", "list", "--json").stdout)
+    assert info["cost_usd"] == pytest.approx(value["cost_usd"])
+    (day,) = json.loads(place.run("stats", "--json").stdout)["days"]
+    assert (day["prompt_tokens"], day["cost_usd"]) == (1_000_000, pytest.approx(value["cost_usd"], abs=1e-6))
+    follow = place.ask("on", "-c", replies=[says("Good.")])
+    assert "".join(texts(follow.requests[0])) == "goFine.on"
+
+
+def test_a_prompt_that_only_failed_is_paid_for_but_not_kept(place: Place) -> None:
+    lost = half(fault={"kind": "error_event", "after": 1, "error": "key_invalid"})
+    result = place.ask("go", "-o", "json", replies=[lost])
+    assert (result.code, result.json["steps"], result.json["usage"]["prompt_tokens"]) == (2, 0, 900_000)
+    assert result.json["cost_usd"] == pytest.approx(0.675)
+    assert place.run("sessions").stdout == "No sessions in this project yet.\n"
+    assert json.loads(place.run("stats", "--json").stdout)["days"][0]["prompt_tokens"] == 900_000
+
+
+@pytest.mark.parametrize("code", [4, 130], ids=["time is up", "Ctrl-C"])
+def test_what_an_answer_had_used_when_it_was_ended_is_paid_for(place: Place, code: int) -> None:
+    replies = [half(fault={"kind": "silence", "after": 1})]
+    flags = ("--timeout", "2") if code == 4 else ()
+    output = place.base / "output.jsonl"
+    with (
+        output.open("wb") as file,
+        place.started("ask", "go", "-o", "stream-json", *flags, replies=replies, stdout=file.fileno()) as running,
+    ):
+        running.wait_until(lambda: b'"half"' in output.read_bytes(), "the text")
+        assert (running.interrupt() if code == 130 else running.finish()).code == code
+    value = json.loads(output.read_text().splitlines()[-1])
+    assert (value["usage"]["prompt_tokens"], value["cost_usd"]) == (900_000, pytest.approx(0.675))
+
+
+@pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
+def test_failed_attempts_count_for_the_cost_limit(place: Place, lost: dict[str, Any]) -> None:
+    result = place.ask("go", "--max-cost", "0.5", "-o", "json", replies=[lost, says("Never.")])
+    assert (result.code, result.json["status"], len(result.requests)) == (4, "incomplete", 1)
+    assert result.json["error"]["message"] == "Spent $0.68 of $0.50 (--max-cost)."
+    assert result.json["cost_usd"] > 0.5
+
+
+def test_a_cost_limit_is_raised_in_the_chat_and_the_turn_goes_on(place: Place) -> None:
+    dear = {"candidatesTokenCount": 180_000}  # 0.675 USD, and far from filling the window
+    lost = half(fault={"kind": "cut", "after": 1})
+    lost["raw_events"][0]["usageMetadata"] = dear
+    replies = [lost, calls(READ, usage=dear), says("Done.")]
+    with place.terminal("chat", "--max-cost", "0.5", replies=replies) as (screen, simulator):
+        send(screen, "one")
+        screen.wait_for(r"Spent \$0.68 of \$0.50 \(--max-cost\)")
+        screen.wait_for("Raise it: /cost 1.00")
+        at_prompt(screen, 2)
+        send(screen, "two")
+        screen.wait_until(lambda: sum("Spent $0.68" in row for row in screen.all()) == 2, what="the limit again")
+        assert len(simulator.requests) == 1
+        send(screen, "/cost 1.00")
+        screen.wait_for(r"The limit is \$1.00 now")
+        send(screen, "three")
+        screen.wait_for(r"Spent \$1.35 of \$1.00 \(--max-cost\)")
+        send(screen, "/cost")
+        screen.wait_for(r"Spent \$1.35 in 3 turns")
+        send(screen, "/cost 5")
+        screen.wait_for(r"The limit is \$5.00 now")
+        send(screen, "go on")
+        screen.wait_for("Done.")
+        leave(screen)
+        assert list(filter(None, texts(simulator.requests[-1]))) == ["three", "go on"]
 
 
 def test_the_time_limit_of_the_whole_turn(place: Place) -> None:

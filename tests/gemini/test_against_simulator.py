@@ -16,7 +16,7 @@ from gemcode.agent.messages import (
     ToolResult,
     UserMessage,
 )
-from gemcode.agent.model import FinishKind, ModelEvent, ModelReplied, Retrying, TextDelta
+from gemcode.agent.model import FinishKind, Metered, ModelEvent, ModelReplied, Retrying, TextDelta
 from gemcode.gemini.client import GeminiModel
 from gemcode.gemini.persistent import PersistentModel
 from gemcode.gemini.settings import GeminiSettings
@@ -86,7 +86,7 @@ def test_a_signature_the_service_does_not_know_is_repaired_once() -> None:
     ]
     with running_simulator(scenario({"text": "Noon."})) as simulator:
         events = asyncio.run(ask(simulator, history))
-        assert [type(event) for event in events] == [Retrying, TextDelta, ModelReplied]
+        assert [type(event) for event in events] == [Retrying, Metered, TextDelta, ModelReplied]
         assert len(simulator.violations) == 1
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from gemcode.agent.arguments import Arguments
 from gemcode.agent.errors import ModelError, UsageError
 from gemcode.agent.events import FileChanged
-from gemcode.agent.loop import Agent, Persona
+from gemcode.agent.loop import Agent
 from gemcode.agent.messages import ModelRequest, ToolMessage, UserMessage
 from gemcode.agent.model import Retrying, TextDelta
+from gemcode.agent.persona import Persona
 from gemcode.agent.policy import Effect, Mode, Sensitivity
 from gemcode.agent.registry import ToolRegistry
 from gemcode.agent.tool import FileChange, Output, Preview, SecretRead, Tool, decline_unasked

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gemcode.agent.errors import UsageError
-from gemcode.agent.loop import Agent, Persona
+from gemcode.agent.loop import Agent
+from gemcode.agent.persona import Persona
 from gemcode.agent.policy import Mode
 from gemcode.agent.registry import ToolRegistry
 from gemcode.agent.tool import decline_unasked
@@ -127,11 +128,14 @@ def test_over_ssh_the_clipboard_is_that_of_the_terminal(monkeypatch: pytest.Monk
 
 def test_cost_tells_and_limits() -> None:
     desk = Desk()
-    desk.ledger.spent, desk.ledger.turns = 0.0123, 1
+    desk.session.conversation.spent, desk.ledger.turns = 0.0123, 1
     assert run(desk, "/cost") == "Spent $0.01 in 1 turn."
-    desk.ledger.spent = None
+    desk.session.conversation.spent = None
     assert "unknown" in run(desk, "/cost")
     assert run(desk, "/cost $2") == "Limit: $2.00"
+    for amount in ("nan", "inf", "-1", "much", "1.0.0"):
+        with pytest.raises(UsageError, match="not an amount"):
+            run(desk, f"/cost {amount}")
 
 
 def test_the_others_answer() -> None:
