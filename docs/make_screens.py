@@ -127,8 +127,8 @@ def conflict() -> str:
         with (project / SHARED_FILE).open("ab") as file:
             file.write(THEIR_LINE)
         answer(screen, "y")
-        screen.wait_for("kept as")
-        screen.wait_until(lambda: screen.visible()[-1].startswith("Write"), what="question")
+        answer(screen, "m", "  m show both")
+        screen.wait_until(lambda: screen.text().count("  m show both") == 2, what="the question again")
         time.sleep(0.3)
         return draw(screen)
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import difflib
 import functools
-import posixpath
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 from gemcode.agent.caps import capped
 from gemcode.agent.errors import ToolError
 from gemcode.agent.events import FileChanged
-from gemcode.agent.messages import JsonObject, ToolCall, ToolDeclaration, ToolResult
+from gemcode.agent.messages import ToolCall, ToolDeclaration, ToolResult
 from gemcode.agent.policy import Effect, Mode, Sensitivity, Verdict, decide
 from gemcode.agent.rate import TokenBucket
+from gemcode.agent.results import cancelled, failure, invalid_arguments, io_error, subject_of, success
 from gemcode.agent.tool import (
     AnyTool,
     ApprovalRequest,
@@ -26,13 +26,13 @@ from gemcode.agent.tool import (
     AuditLog,
     Declined,
     Output,
+    Overtaken,
     Preview,
+    Stopped,
 )
 from gemcode.frozen import frozen
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
-
     from gemcode.agent.arguments import Arguments
 
 
@@ -184,7 +184,7 @@ class ToolRegistry:
         except ToolError as error:
             return self._refuse(call, item.subject, error, "denied" if error.kind == "denied" else "refused", turn)
         except OSError as error:
-            return self._refuse(call, item.subject, _io_error(error), "refused", turn)
+            return self._refuse(call, item.subject, io_error(error), "refused", turn)
         return Prepared(call, tool, item.arguments, item.subject, preview, decision, item.notes)
 
     async def run(self, prepared: Prepared, turn: TurnState) -> tuple[ToolResult, float]:
@@ -197,13 +197,31 @@ class ToolRegistry:
             entry = None
             if tool.effect is not Effect.READ:
                 refusal = ToolError("audit", f"Not run: the audit log can't be written ({error.strerror}).")
-                return self._settle(prepared, entry, _failure(call, refusal), turn), _since(started)
+                return self._settle(prepared, entry, failure(call, refusal), turn), _since(started)
         try:
-            result = await self._execute(prepared, turn)
-        except asyncio.CancelledError:
+            done = await self._execute(prepared, turn)
+            took = _since(started)
+            if isinstance(done, Overtaken) and prepared.decision == "approved":
+                done = await self._ask_again(prepared, done, turn)
+        except (asyncio.CancelledError, StopTurn):
             turn.late[call.id] = self._settle(prepared, entry, turn.late.get(call.id) or cancelled(call), turn)
             raise
-        return self._settle(prepared, entry, result, turn), _since(started)
+        return self._settle(prepared, entry, _result(prepared, done, turn), turn), took
+
+    async def _ask_again(self, prepared: Prepared, error: Overtaken, turn: TurnState) -> ToolError:
+        """Whoever approved a write that then met a newer file is asked what to do about it. Nothing is written."""
+        conflict = error.conflict
+        turn.late[prepared.call.id] = failure(prepared.call, error)  # the truth, should the question be cut off
+        answer = await turn.approve(ApprovalRequest(prepared.call, conflict))
+        if isinstance(answer, Stopped):
+            raise StopTurn
+        if isinstance(answer, Approved):
+            error.said = "not written, to be read again"
+            return error
+        dropped = f"{conflict.path} {conflict.what} since it was shown, so nothing was written."
+        told = ToolError("denied", f"{dropped} The user dropped your proposal: do not make it again unless asked.")
+        told.said = "not written, the proposal is dropped"
+        return told
 
     def _settle(self, prepared: Prepared, entry: object, result: ToolResult, turn: TurnState) -> ToolResult:
         """Book what became of a call: in the audit log, and in what the turn owes the person."""
@@ -222,24 +240,23 @@ class ToolRegistry:
         """Not in the loop's own threads: the end of the program waits for those, and a cancelled read may take long."""
         return asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(function, *arguments))
 
-    async def _execute(self, prepared: Prepared, turn: TurnState) -> ToolResult:
+    async def _execute(self, prepared: Prepared, turn: TurnState) -> Output | ToolError:
         work = self._in_thread(prepared.tool.run, prepared.arguments, prepared.preview)
         try:
             async with asyncio.timeout(self._limits.call_seconds):
                 await asyncio.wait([work])
         except TimeoutError:
             work.add_done_callback(_forget)
-            message = f"Stopped waiting after {self._limits.call_seconds:g} s."
-            return _failure(prepared.call, ToolError("timeout", message))
+            return ToolError("timeout", f"Stopped waiting after {self._limits.call_seconds:g} s.")
         except asyncio.CancelledError:
             if prepared.tool.effect is Effect.READ:
                 work.add_done_callback(_forget)
             else:  # a write is never left half done: it is short, so its end is awaited and told
                 await _finish(work, self._limits.call_seconds)
                 if work.done():
-                    turn.late[prepared.call.id] = _collect(prepared, work, turn)
+                    turn.late[prepared.call.id] = _result(prepared, _collect(prepared.call, work), turn)
             raise
-        return _collect(prepared, work, turn)
+        return _collect(prepared.call, work)
 
     def _validate(self, call: ToolCall, turn: TurnState) -> tuple[AnyTool, "Arguments", tuple[str, ...]]:
         tool = self.load().get(call.name)
@@ -256,7 +273,7 @@ class ToolRegistry:
         try:
             return tool, tool.arguments.model_validate(args), notes
         except ValidationError as error:
-            raise _invalid_arguments(tool, error) from None
+            raise invalid_arguments(tool, error) from None
 
     def _count_call(self, turn: TurnState) -> None:
         if turn.calls > self._limits.calls_per_turn:
@@ -288,11 +305,13 @@ class ToolRegistry:
             return answer.preview, "approved"
         if isinstance(answer, Declined):
             why = f" Their reason: {answer.reason!r}." if answer.reason else ""
-            raise ToolError("denied", f"The user declined this.{why} Do not try it again unchanged.")
+            refusal = ToolError("denied", f"The user declined this.{why} Do not try it again unchanged.")
+            refusal.said = f"declined: {answer.reason}" if answer.reason else "declined"
+            raise refusal
         raise StopTurn
 
     def _refuse(self, call: ToolCall, subject: str, error: ToolError, decision: str, turn: TurnState) -> Refused:
-        result = _failure(call, error)
+        result = failure(call, error)
         tool = self.load().get(call.name)
         if tool and tool.effect is Effect.WRITE:
             turn.refused[subject] = error.message
@@ -317,30 +336,30 @@ def _look_up(items: Sequence[_Checked]) -> list[Preview | ToolError | None]:
         except ToolError as error:
             return error
         except OSError as error:
-            return _io_error(error)
+            return io_error(error)
 
     return [one(item) for item in items]
 
 
-def cancelled(call: ToolCall) -> ToolResult:
-    """The result of a call that has none: every call gets one."""
-    return _failure(call, ToolError("cancelled", "Cancelled by the user."))
-
-
-def _collect(prepared: Prepared, work: "asyncio.Future[Output]", turn: TurnState) -> ToolResult:
-    """The result of finished work, whatever became of it."""
-    call = prepared.call
+def _collect(call: ToolCall, work: "asyncio.Future[Output]") -> Output | ToolError:
+    """What finished work gave, whatever became of it."""
     try:
-        output = work.result()
+        return work.result()
     except ToolError as error:
-        return _failure(call, error)
+        return error
     except OSError as error:
-        return _failure(call, _io_error(error))
+        return io_error(error)
     except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
-        return _failure(call, ToolError("internal", f"{call.name} failed: {type(error).__name__}: {error}"))
-    if output.changed:
-        turn.changed.append(output.changed)
-    return _success(call, output, prepared.notes)
+        return ToolError("internal", f"{call.name} failed: {type(error).__name__}: {error}")
+
+
+def _result(prepared: Prepared, done: Output | ToolError, turn: TurnState) -> ToolResult:
+    """The result for the model; a change on disk is booked."""
+    if isinstance(done, ToolError):
+        return failure(prepared.call, done)
+    if done.changed:
+        turn.changed.append(done.changed)
+    return success(prepared.call, done, prepared.notes)
 
 
 async def _finish(work: "asyncio.Future[Output]", seconds: float) -> None:
@@ -349,41 +368,6 @@ async def _finish(work: "asyncio.Future[Output]", seconds: float) -> None:
     while not work.done() and (left := deadline - time.monotonic()) > 0:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([work], timeout=left)
-
-
-def _success(call: ToolCall, output: Output, notes: tuple[str, ...]) -> ToolResult:
-    response: JsonObject = {"output": output.value}
-    if notes:
-        response["notes"] = list(notes)
-    return ToolResult(call.id, call.name, response, display=output.display)
-
-
-def _failure(call: ToolCall, error: ToolError) -> ToolResult:
-    return ToolResult(call.id, call.name, {"error": error.as_json()})
-
-
-def _io_error(error: OSError) -> ToolError:
-    return ToolError("io_error", f"The file system said: {error.strerror or error}.", errno=error.errno)
-
-
-def _invalid_arguments(tool: AnyTool, error: "ValidationError") -> ToolError:
-    problems = [
-        {"argument": ".".join(str(step) for step in item["loc"]) or "(all)", "problem": item["msg"]}
-        for item in error.errors(include_url=False, include_input=False)
-    ]
-    named = ", ".join(str(problem["argument"]) for problem in problems)
-    return ToolError(
-        "invalid_arguments",
-        f"Invalid arguments for {tool.name}: {named}.",
-        problems=problems,
-        allowed=list(tool.arguments.model_fields),
-    )
-
-
-def subject_of(call: ToolCall) -> str:
-    """What a call is about, before anything in it was checked."""
-    path = call.args.get("path")
-    return posixpath.normpath(path) if isinstance(path, str) and path else call.name
 
 
 def _since(started: float) -> float:

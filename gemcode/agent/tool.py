@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
+from gemcode.agent.errors import ToolError
 from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import ToolCall, ToolDeclaration, ToolResult
 from gemcode.agent.policy import Effect, Sensitivity
@@ -37,6 +38,28 @@ class SecretRead:
 
 
 Preview: TypeAlias = FileChange | SecretRead
+
+
+@frozen
+class Conflict:
+    """A write that was approved and came too late: the file is not what the person was shown. Nothing was written."""
+
+    path: str
+    shown: bytes | None  # as the person saw it; None: it did not exist
+    found: bytes | None  # as it is now
+    proposed: bytes
+    kept: str  # the id that brings the proposal back; "" if it could not be kept
+    what: str = "changed on disk"
+    saved: float | None = None  # when, as far as it is known: seconds since the epoch
+    lines: int = 0  # that it has more than the person was shown
+
+
+class Overtaken(ToolError):
+    """The error of such a write, with the two versions that a person can be asked about."""
+
+    def __init__(self, error: ToolError, conflict: Conflict) -> None:
+        super().__init__(error.kind, error.message, **error.details)
+        self.conflict = conflict
 
 
 @frozen
@@ -90,8 +113,10 @@ def _lean_schema(node: Any, *, names: bool = False) -> Any:
 
 @frozen
 class ApprovalRequest:
+    """What a person is asked about. To a Conflict `Approved` means: let the model read the file again."""
+
     call: ToolCall
-    preview: Preview
+    preview: Preview | Conflict
     in_turn: bool = True  # False: the person asked for it, so there is no model to tell and no turn to go on with
 
 

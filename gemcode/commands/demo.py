@@ -77,10 +77,10 @@ STOPS = (
     ),
     Stop("every write can be taken back, with or without git.", "/undo"),
     Stop(
-        "a colleague saves the file while you read the question. Press y.",
+        "a colleague saves the file while you are asked. Press y, m, r, y.",
         "Fix the rounding in the cart.",
-        _failed("stale", "conflict"),
-        ("y", "y"),
+        _failed("stale", "conflict", "denied"),
+        ("y", "m", "r", "y"),
         colleague=True,
     ),
     Stop(
@@ -214,7 +214,6 @@ async def _play(settings: Settings, look: Look, guide: TourGuide) -> None:
                 write_stdout(journal.undo_now(project, "") + "\n")
             else:
                 view = PlainView(write_stdout, write_stdout, look, lambda: terminal_size().columns)
-                view.declined = approval.declined
                 outcome = await agent.run(mentions.expand(stop.typed, project.bench), view)
                 view.close()
             guide.after(stop.typed, outcome)

@@ -11,12 +11,12 @@ from typing import Protocol
 
 from gemcode.agent.errors import GemcodeError
 from gemcode.agent.policy import Sensitivity
-from gemcode.agent.tool import Answer, ApprovalRequest, Approved, Declined, FileChange, SecretRead, Stopped
+from gemcode.agent.tool import Answer, ApprovalRequest, Approved, Conflict, Declined, FileChange, SecretRead, Stopped
 from gemcode.terminal.diffview import draw_all, draw_first, draw_hunk
 from gemcode.terminal.look import Size
 from gemcode.terminal.paint import Line, Style, line, width
 from gemcode.terminal.safe import escape, mixes_scripts
-from gemcode.terminal.view import NARROW, Marks, error_lines, plural
+from gemcode.terminal.view import NARROW, Marks, conflict_lines, error_lines, plural
 from gemcode.workspace.diff import select_hunks, unified
 from gemcode.workspace.text import Binary, decode
 
@@ -62,31 +62,58 @@ _HELP = {
 }
 _WORDS = {"y": "yes", "n": "no", "h": "hunks", "e": "edit", "a": "all this turn", "d": "diff", "q": "stop"}
 
-_HUNK_KEYS = (
-    "y take  n skip  a take rest  d skip rest  b back  q cancel",
-    "y take  n skip  a rest  d none  b back  q end",
-    "y n a d b q",
+_CONFLICT_HELP = {
+    "m": "print what was saved since, and what the proposal would now change",
+    "r": "the model is told, reads the file again, and may propose anew",
+    "n": "the model is told to leave it; /restore still brings the proposal back",
+    "q": "stop the turn",
+}
+_CONFLICT_KEYS = (
+    "m show both   r let the model read it again   n drop the proposal   q stop",
+    "m show both  r read it again  n drop it  q stop",
+    "m r n q (?=help)",
+    "m r n q",
 )
 
 
 class Approval:
-    """An Approver that asks. `declined` remembers the reasons by call, for the tool line."""
+    """An Approver that asks."""
 
     def __init__(self, interviewer: Interviewer, editor: Editor) -> None:
         self._interviewer = interviewer
         self._editor = editor
-        self.declined: dict[str, str] = {}
 
     async def __call__(self, request: ApprovalRequest) -> Answer:
         name = escape(request.call.name, single_line=True)
-        if isinstance(request.preview, SecretRead):
-            answer = await self._ask_secret(name, request.preview)
-        else:
-            question = _Question(self._interviewer, self._editor, name, request.preview)
-            answer = await question.ask(in_turn=request.in_turn)
-        if isinstance(answer, Declined):
-            self.declined[request.call.id] = answer.reason
-        return answer
+        match request.preview:
+            case SecretRead() as read:
+                return await self._ask_secret(name, read)
+            case Conflict() as conflict:
+                return await self._ask_conflict(conflict)
+            case change:
+                question = _Question(self._interviewer, self._editor, name, change)
+                return await question.ask(in_turn=request.in_turn)
+
+    async def _ask_conflict(self, conflict: Conflict) -> Answer:
+        """What to do about a write that met a newer file. No answer writes anything."""
+        person = self._interviewer
+        person.show(conflict_lines(conflict))
+        while True:
+            columns = person.size().columns
+            question = _fitting("" if columns >= NARROW else "What now?", _CONFLICT_KEYS, columns)
+            match await person.key(question, "mrnq?"):
+                case "m":
+                    person.show(_both(conflict, columns, person.marks))
+                case "r":
+                    return Approved(None)
+                case "n" | Key.ESCAPE:
+                    return Declined()
+                case "?":
+                    person.show([line(f"  {letter}  {help}") for letter, help in _CONFLICT_HELP.items()])
+                case Key.REDRAW:
+                    person.show(conflict_lines(conflict))
+                case _:
+                    return Stopped()
 
     async def _ask_secret(self, name: str, read: SecretRead) -> Answer:
         path = escape(read.path, single_line=True)
@@ -306,6 +333,18 @@ class _Question:
 async def _decline(interviewer: Interviewer) -> Answer:
     reason = await interviewer.text(line("Reason for the model (Enter for none): "))
     return Stopped() if reason is Key.STOP else Declined("" if reason is Key.ESCAPE else reason.strip())
+
+
+def _both(conflict: Conflict, columns: int, marks: Marks) -> list[Line]:
+    """The file as it is now against what the person was shown, and the proposal against the file as it is now."""
+    since = unified(conflict.shown or b"", conflict.found or b"")
+    would = unified(conflict.found or b"", conflict.proposed)
+    path = escape(conflict.path, single_line=True)
+    shown = [
+        line("  ", (Style.BOLD, f"{path}   {heading}"), f"   +{diff.added} -{diff.removed}")
+        for heading, diff in (("on disk, since it was shown", since), ("the proposal, against the file now", would))
+    ]
+    return [shown[0], *draw_all(since, columns, marks), shown[1], *draw_all(would, columns, marks)]
 
 
 def _refusal(key: str) -> Answer:

@@ -38,7 +38,6 @@ class LiveFront(LiveInterviewer):
     def new_view(self) -> LiveView:
         self.drop_input()  # what was typed behind the prompt belongs to nobody
         self._view = LiveView(self._region, None, self.look, self.size)
-        self._view.declined = self.approval.declined
         return self._view
 
     async def read_prompt(self) -> str:

@@ -89,7 +89,6 @@ class LinearFront:
 
     def new_view(self) -> PlainView:
         fresh = PlainView(write_stdout, write_stdout, self.look, lambda: self.size().columns)
-        fresh.declined = self.approval.declined
         self.pause = fresh.pause
         return fresh
 

@@ -81,7 +81,6 @@ class LiveView:
         self._retry: tuple[Retrying, float] | None = None
         self._painter: MarkdownPainter | None = None
         self._paused = False
-        self.declined: dict[str, str] = {}
 
     def __call__(self, event: Event) -> None:
         self._paused = False
@@ -106,8 +105,7 @@ class LiveView:
                 self.busy(escape(f"{event.call.name} {event.subject}", single_line=True))
             case ToolFinished():
                 self._doing = None
-                declined = self.declined.get(event.call.id)
-                self.show(view.tool_lines(event, self._marks, self._size().columns, declined))
+                self.show(view.tool_lines(event, self._marks, self._size().columns))
             case Notice():
                 self.show([view.notice_line(event, self._marks)])
             case _:

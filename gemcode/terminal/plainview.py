@@ -29,7 +29,6 @@ class PlainView:
         self._shown = False  # text of this step was shown
         self._doing = ""
         self._since = self._heard = time.monotonic()
-        self.declined: dict[str, str] = {}
 
     def __call__(self, event: Event) -> None:
         self._heard = time.monotonic()
@@ -48,8 +47,7 @@ class PlainView:
             case ToolStarted():
                 self.busy(f"{event.call.name} {event.subject}")
             case ToolFinished():
-                declined = self.declined.get(event.call.id)
-                self.show(view.tool_lines(event, self._marks, self._columns(), declined))
+                self.show(view.tool_lines(event, self._marks, self._columns()))
             case Notice():
                 self.show([view.notice_line(event, self._marks)])
             case _:

@@ -7,6 +7,7 @@ from gemcode.agent.errors import GemcodeError
 from gemcode.agent.events import Notice, Outcome, ToolFinished
 from gemcode.agent.ledger import ledger
 from gemcode.agent.model import Retrying
+from gemcode.agent.tool import Conflict
 from gemcode.frozen import frozen
 from gemcode.terminal.paint import Line, Style, cut, line, pad, width
 from gemcode.terminal.safe import escape
@@ -54,12 +55,11 @@ def start_lines(about: About, mode: str) -> list[Line]:
     ]
 
 
-def tool_line(event: ToolFinished, marks: Marks, columns: int, declined: str | None = None) -> Line:
-    """One call: mark, name, subject, outcome, milliseconds. `declined`: the person said no, with this reason."""
+def tool_line(event: ToolFinished, marks: Marks, columns: int) -> Line:
+    """One call: mark, name, subject, outcome, milliseconds."""
     result = event.result
     mark = (Style.GOOD, marks.ok) if result.ok else (Style.BAD, marks.failed)
-    name, subject = _name(event.call.name), _name(event.subject)
-    outcome = _said(event) if declined is None else f"declined: {_name(declined)}" if declined else "declined"
+    name, subject, outcome = _name(event.call.name), _name(event.subject), _said(event)
     if columns < NARROW:
         return line(mark, cut(f" {name}  {subject}  {outcome}", columns - width(mark[1]), marks.more))
     took = f"{event.duration_ms:.0f} ms" if result.ok else ""
@@ -72,27 +72,36 @@ def tool_line(event: ToolFinished, marks: Marks, columns: int, declined: str | N
     return line(mark, lead, subject, "  ", outcome, (Style.DIM, took))
 
 
-def tool_lines(event: ToolFinished, marks: Marks, columns: int, declined: str | None = None) -> list[Line]:
-    """The line of a call, and what the person must know of a write that came too late."""
-    return [tool_line(event, marks, columns, declined), *_conflict_lines(event)]
-
-
-def _conflict_lines(event: ToolFinished) -> list[Line]:
+def tool_lines(event: ToolFinished, marks: Marks, columns: int) -> list[Line]:
+    """The line of a call, and what the person must know of a write that came too late, unless they were asked."""
     error = _conflict(event)
-    if not error:
-        return []
-    facts = [_clock(error["time"])] if "time" in error else []
-    if error.get("lines"):
-        facts.append(f"{error['lines']:+} line{'' if abs(error['lines']) == 1 else 's'}")
+    lines = [tool_line(event, marks, columns)]
+    if not error or event.result.display:
+        return lines
+    what = f"{_name(str(error.get('what', 'changed on disk')))} in the meantime"
+    kept = _name(str(error["kept"]))
+    lines += _late(_name(event.subject), what, error.get("time"), error.get("lines", 0), kept)
+    if kept:
+        lines.append(line(f"  See both: /restore {kept} in the chat, or gemcode restore {kept}."))
+    return lines
+
+
+def conflict_lines(conflict: Conflict) -> list[Line]:
+    """What the person must know before they are asked about a write that came too late."""
+    what = f"{_name(conflict.what)} while you were reading"
+    return _late(_name(conflict.path), what, conflict.saved, conflict.lines, _name(conflict.kept))
+
+
+def _late(path: str, what: str, saved: float | None, lines: int, kept: str) -> list[Line]:
+    facts = [] if saved is None else [_clock(saved)]
+    if lines:
+        facts.append(f"{lines:+} line{'' if abs(lines) == 1 else 's'}")
     when = f" ({', '.join(facts)})" if facts else ""
-    what = _name(str(error.get("what", "changed on disk")))
-    said = [line((Style.WARN, "! "), f"{_name(event.subject)} {what} while you were reading{when}.")]
-    if kept := _name(str(error["kept"])):
-        said.append(line(f"  Not written. Yours is untouched. The proposal is kept as {kept}."))
-        said.append(line(f"  See both: /restore {kept} in the chat, or gemcode restore {kept}."))
-    else:
-        said.append(line("  Not written. Yours is untouched."))
-    return said
+    proposal = f" The proposal is kept as {kept}." if kept else ""
+    return [
+        line((Style.WARN, "! "), f"{path} {what}{when}."),
+        line(f"  Not written. Yours is untouched.{proposal}"),
+    ]
 
 
 def _clock(seconds: float) -> str:
@@ -110,8 +119,10 @@ def _conflict(event: ToolFinished) -> dict[str, Any]:
 
 def _said(event: ToolFinished) -> str:
     result = event.result
+    if isinstance(result.display, str):
+        return _name(result.display)
     if result.ok:
-        return escape(result.display, single_line=True) if isinstance(result.display, str) else "done"
+        return "done"
     if _conflict(event):
         return "not written"
     return _name(result.error_message.rstrip(".")) or _name(result.error_kind)

@@ -4,12 +4,12 @@ that write; the only way they do."""
 from gemcode.agent.errors import ToolError
 from gemcode.agent.events import FileChanged
 from gemcode.agent.policy import Sensitivity
-from gemcode.agent.tool import FileChange, Output, Preview
+from gemcode.agent.tool import Conflict, FileChange, Output, Overtaken, Preview
 from gemcode.frozen import frozen
 from gemcode.tools.workbench import Workbench, sensitivity
 from gemcode.workspace import names, writer
 from gemcode.workspace.diff import count_changes
-from gemcode.workspace.proposal import Snapshot, propose, snapshot
+from gemcode.workspace.proposal import Proposal, Snapshot, propose, snapshot
 
 
 @frozen
@@ -41,7 +41,13 @@ def commit(bench: Workbench, approved: Preview | None, reason: str) -> Output:
         raise ToolError("internal", "Nothing was written: the proposal is not one of ours.")
     before, path = approved.token.before, approved.path
     proposal = propose(before, approved.after, bench.bounds.write_bytes)
-    result = writer.write(bench.root, bench.store, proposal, turn=bench.turn, reason=reason)
+    try:
+        result = writer.write(bench.root, bench.store, proposal, turn=bench.turn, reason=reason)
+    except ToolError as error:
+        conflict = _conflict(bench, proposal, error)
+        if conflict is None:
+            raise
+        raise Overtaken(error, conflict) from error
     added, removed = count_changes(before.data or b"", approved.after)
     notes = [*result.notes, *bench.store.notices]
     bench.store.notices.clear()
@@ -57,3 +63,25 @@ def commit(bench: Workbench, approved: Preview | None, reason: str) -> Output:
         notes.append("written, but the disk did not confirm that it would survive a power cut")
     display = "; ".join([f"{result.action} (+{added} -{removed})", *notes])
     return Output(value, display, FileChanged(path, result.action, result.id, added, removed))
+
+
+def _conflict(bench: Workbench, proposal: Proposal, error: ToolError) -> Conflict | None:
+    """Both versions for the person, if the error is that somebody else saved the file in the meantime."""
+    details = error.details
+    if "kept" not in details or details.get("written") or proposal.after is None:
+        return None
+    try:
+        found = look(bench, proposal.path).data
+    except ToolError:
+        return None
+    saved, lines = details.get("time"), details.get("lines")
+    return Conflict(
+        proposal.path,
+        proposal.before.data,
+        found,
+        proposal.after,
+        kept=str(details["kept"]),
+        what=str(details.get("what", "changed on disk")),
+        saved=saved if isinstance(saved, int) else None,
+        lines=lines if isinstance(lines, int) else 0,
+    )

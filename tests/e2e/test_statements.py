@@ -269,30 +269,102 @@ def test_28_a_new_file_names_its_directories_and_declining_leaves_none(place: Pl
         leave(screen)
 
 
-def test_29_a_save_while_the_question_is_open_wins_and_the_proposal_is_kept(place: Place) -> None:
-    replies = [READ, EDIT, says("I read it again.")]
-    with place.terminal("chat", replies=replies) as (screen, simulator):
-        send(screen, "go")
+SAVED = b"a\nb\nc\na colleague's line\n"
+WHAT_NOW = "  m show both   r let the model read it again   n drop the proposal   q stop"
+
+
+def overtake(place: Place, screen: PtyScreen) -> str:
+    """Save the file while the write is asked about, say yes, and wait for the next question; the kept id."""
+    send(screen, "go")
+    at_question(screen)
+    place.write("cart.py", SAVED)
+    screen.type("y")
+    assert at_question(screen, "  m show both") == WHAT_NOW
+    text = screen.text()
+    assert re.search(r"! cart.py changed on disk while you were reading \([\d:]+, \+1 line\)\.", text)
+    found = re.search(r"  Not written. Yours is untouched. The proposal is kept as ([0-9a-z]{4})\.", text)
+    assert found is not None and place.files()["cart.py"] == SAVED
+    return found[1]
+
+
+def test_29_a_save_while_the_question_is_open_wins_and_the_model_may_read_it_again(place: Place) -> None:
+    again = calls(call("edit_file", path="cart.py", edits=[{"old": "b\n", "new": "BB\n"}]))
+    with place.terminal("chat", replies=[READ, EDIT, READ, again, says("Done with both.")]) as (screen, simulator):
+        overtake(place, screen)
+        for key in (ENTER, " ", "y", "\x1b[200~r\x1b[201~", "rr"):
+            screen.type(key)
+            time.sleep(0.2)
+            assert screen.visible()[-1] == WHAT_NOW, "only a key that is pressed alone answers"
+        screen.type("m")
+        text = screen.wait_for("the proposal, against the file now")
+        assert "  4 + a colleague's line" in text and "  4 - a colleague's line" in text
+        at_question(screen, "  m show both")
+        assert len(simulator.requests) == 2
+        screen.type("r")
         at_question(screen)
-        place.write("cart.py", "a\nb\nc\na colleague's line\n")
+        assert "✗ edit_file     cart.py               not written, to be read again" in screen.text()
+        assert "changed on disk since it was shown" in str(simulator.requests[2].results)
         screen.type("y")
-        text = screen.wait_for("The proposal is kept as [0-9a-z]{4}")
-        assert re.search(r"! cart.py changed on disk while you were reading \([\d:]+, \+1 line\)", text)
-        assert "Not written. Yours is untouched." in text
-        assert place.files()["cart.py"] == b"a\nb\nc\na colleague's line\n"
-        waiting_for(3, simulator, screen)
-        assert "read it again" in str(simulator.requests[2].results)
-        kept = re.search(r"kept as ([0-9a-z]{4})", text)[1]  # type: ignore[index]
+        screen.wait_for("Done with both.")
+        assert place.files()["cart.py"] == SAVED.replace(b"b\n", b"BB\n", 1)
+        leave(screen)
+
+
+@pytest.mark.parametrize("key", ["n", "\x1b"], ids=["n", "Esc"])
+def test_29_a_dropped_proposal_is_told_and_can_still_be_brought_back(place: Place, key: str) -> None:
+    with place.terminal("chat", replies=[READ, EDIT, says("As you like.")]) as (screen, simulator):
+        kept = overtake(place, screen)
+        screen.type(key)
+        screen.wait_for("✗ edit_file +cart.py +not written, the proposal is dropped")
+        screen.wait_for("As you like.")
+        assert "The user dropped your proposal" in str(simulator.requests[2].results)
         send(screen, f"/restore {kept}")
         at_question(screen)
         assert "- a colleague's line" in screen.text()
         screen.type("n")
         screen.wait_for("Nothing was written.")
-        assert place.files()["cart.py"] == b"a\nb\nc\na colleague's line\n"
+        assert place.files()["cart.py"] == SAVED
         leave(screen)
     result = place.run("restore", kept, "--yes")
     assert result.code == 0, result.stderr
     assert place.files()["cart.py"] == b"a\nB\nc\n"
+
+
+@pytest.mark.parametrize("key", ["q", CTRL_C, CTRL_D], ids=["q", "Ctrl-C", "Ctrl-D"])
+def test_29_stopping_at_a_conflict_leaves_both_versions_and_a_valid_conversation(place: Place, key: str) -> None:
+    with place.terminal("chat", replies=[READ, EDIT, says("After it.")]) as (screen, simulator):
+        kept = overtake(place, screen)
+        screen.type(key)
+        screen.wait_for("cancelled after .*Nothing was written")
+        send(screen, "again")
+        screen.wait_for("After it.")
+        assert "changed on disk since it was shown" in str(simulator.requests[2].contents)
+        leave(screen)
+    assert place.files()["cart.py"] == SAVED
+    assert place.run("restore", kept, "--yes").code == 0
+    assert place.files()["cart.py"] == b"a\nB\nc\n"
+
+
+def test_29_in_linear_mode_a_letter_and_enter_answer(place: Place) -> None:
+    with place.terminal("chat", replies=[READ, EDIT, says("As you like.")], env={"TERM": "dumb"}) as (
+        screen,
+        simulator,
+    ):
+        screen.wait_for("^> ?$")
+        screen.type("go\n")
+        screen.wait_for(r"^Write cart\.py\?")
+        time.sleep(DEAF)
+        place.write("cart.py", SAVED)
+        screen.type("y\n")
+        screen.wait_for("m show both")
+        time.sleep(DEAF)
+        screen.type("\n")
+        screen.wait_until(lambda: screen.text().count("m show both") == 2, what="the question again")
+        time.sleep(DEAF)
+        screen.type("n\n")
+        screen.wait_for("the proposal is dropped")
+        screen.wait_for("As you like.")
+        assert place.files()["cart.py"] == SAVED
 
 
 def test_30_taking_two_of_five_hunks_changes_exactly_these_bytes(place: Place) -> None:

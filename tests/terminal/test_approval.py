@@ -1,7 +1,9 @@
 """The confirm: what is shown is what the bytes say, and only a deliberate yes writes."""
 
 import asyncio
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,17 @@ from hypothesis import strategies as st
 from gemcode.agent.errors import UsageError
 from gemcode.agent.messages import ToolCall
 from gemcode.agent.policy import Sensitivity
-from gemcode.agent.tool import Answer, ApprovalRequest, Approved, Declined, FileChange, Preview, SecretRead, Stopped
+from gemcode.agent.tool import (
+    Answer,
+    ApprovalRequest,
+    Approved,
+    Conflict,
+    Declined,
+    FileChange,
+    Preview,
+    SecretRead,
+    Stopped,
+)
 from gemcode.terminal.approval import Approval, Key
 from gemcode.terminal.look import Size
 from gemcode.terminal.paint import Line, plain, width
@@ -55,7 +67,7 @@ async def same(name: str, data: bytes) -> bytes:
     return data
 
 
-def ask(person: Person, preview: Preview, editor: object = same) -> Answer:
+def ask(person: Person, preview: Preview | Conflict, editor: object = same) -> Answer:
     request = ApprovalRequest(ToolCall("c1", "edit_file", {}), preview)
     return asyncio.run(Approval(person, editor)(request))  # type: ignore[arg-type]
 
@@ -109,10 +121,56 @@ def test_every_other_answer_is_a_no(answers: tuple[str, ...], expected: Answer) 
     assert ask(Person(*answers), SMALL) == expected
 
 
-def test_the_reason_is_kept_for_the_tool_line() -> None:
-    approval = Approval(Person("n", "why"), same)
-    asyncio.run(approval(ApprovalRequest(ToolCall("c9", "edit_file", {}), SMALL)))
-    assert approval.declined == {"c9": "why"}
+SAVED = Conflict("src/cart.py", b"a\nb\nc\n", b"a\nb\nc\ntheirs\n", b"a\nB\nc\n", kept="k3f9", saved=0, lines=1)
+WHAT_NOW = "  m show both   r let the model read it again   n drop the proposal   q stop"
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (("r",), Approved(None)),
+        (("n",), Declined()),
+        ((Key.ESCAPE,), Declined()),
+        (("q",), Stopped()),
+        ((Key.STOP,), Stopped()),
+        ((Key.REDRAW, "?", "m", "m", "r"), Approved(None)),
+    ],
+)
+def test_29_a_conflict_is_asked_about_until_one_of_three_is_chosen(answers: tuple[str, ...], expected: Answer) -> None:
+    person = Person(*answers)
+    assert ask(person, SAVED) == expected
+    clock = time.strftime("%H:%M:%S", time.localtime(0))
+    assert person.shown[:2] == [
+        f"! src/cart.py changed on disk while you were reading ({clock}, +1 line).",
+        "  Not written. Yours is untouched. The proposal is kept as k3f9.",
+    ]
+    assert person.questions == [WHAT_NOW] * len(answers)
+
+
+def test_29_both_versions_are_shown_with_what_would_be_lost() -> None:
+    person = Person("m", "n")
+    ask(person, SAVED)
+    assert person.shown[2:] == [
+        "  src/cart.py   on disk, since it was shown   +1 -0",
+        "  1   a",
+        "  2   b",
+        "  3   c",
+        "  4 + theirs",
+        "  src/cart.py   the proposal, against the file now   +1 -2",
+        "  1   a",
+        "  2 - b",
+        "  2 + B",
+        "  3   c",
+        "  4 - theirs",
+    ]
+
+
+def test_29_a_file_that_is_gone_or_hostile_is_shown_all_the_same() -> None:
+    person = Person("m", "n", size=Size(40, 15))
+    ask(person, replace(SAVED, found=None, proposed=b"\x1b[2J\n", what="was removed", saved=None, lines=0))
+    assert "! src/cart.py was removed while you were reading." in person.shown
+    assert "\\x1b[2J" in person.screen and "\x1b" not in person.screen
+    assert person.questions == ["What now?  m r n q (?=help)"] * 2
 
 
 def test_26_unseen_hunks_need_a_second_yes_of_the_same_kind() -> None:

@@ -1,15 +1,17 @@
 """Lines for a person: they fit, they say what happened, and nothing of others gets through raw."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemcode.agent.errors import ModelError
+from gemcode.agent.errors import ModelError, ToolError
 from gemcode.agent.events import FileChanged, Notice, Outcome, Status, ToolFinished
 from gemcode.agent.messages import ToolCall, ToolResult, Usage
 from gemcode.agent.model import Retrying
+from gemcode.agent.results import failure
 from gemcode.terminal import view
 from gemcode.terminal.look import Colour, Look
 from gemcode.terminal.paint import Line, Style, cut, fit, line, paint, plain, width, wrap
@@ -21,7 +23,8 @@ columns = st.integers(20, 200)
 
 def finished(name: str, subject: str, outcome: str, *, ok: bool = True, ms: float = 12) -> ToolFinished:
     response = {"output": 1} if ok else {"error": {"type": "t", "message": outcome}}
-    return ToolFinished(ToolCall("c", name, {}), subject, ToolResult("c", name, response, display=outcome), ms)
+    shown = outcome if ok else None
+    return ToolFinished(ToolCall("c", name, {}), subject, ToolResult("c", name, response, display=shown), ms)
 
 
 def is_harmless(lines: list[Line]) -> bool:
@@ -44,14 +47,11 @@ def test_21_a_tool_line_has_columns() -> None:
 
 
 def test_32_after_a_refusal_the_word_is_declined() -> None:
-    event = finished("edit_file", "a.py", "The user declined this.", ok=False)
-    assert plain(view.tool_line(event, UNICODE, 80, "keep it")).split() == [
-        "✗",
-        "edit_file",
-        "a.py",
-        *["declined:", "keep", "it"],
-    ]
-    assert plain(view.tool_line(event, UNICODE, 80, "")).endswith("declined")
+    refusal = ToolError("denied", "The user declined this.")
+    refusal.said = "declined: keep it"
+    call = ToolCall("c", "edit_file", {})
+    shown = view.tool_line(ToolFinished(call, "a.py", failure(call, refusal), 1), UNICODE, 80)
+    assert plain(shown).split() == ["✗", "edit_file", "a.py", "declined:", "keep", "it"]
 
 
 def conflict(**details: object) -> ToolFinished:
@@ -66,7 +66,7 @@ def test_29_a_write_that_came_too_late_says_what_is_kept() -> None:
     clock = time.strftime("%H:%M:%S", time.localtime(0))
     assert [plain(one) for one in view.tool_lines(event, UNICODE, 80)] == [
         "✗ edit_file     src/cart.py           not written",
-        f"! src/cart.py changed on disk while you were reading ({clock}, +2 lines).",
+        f"! src/cart.py changed on disk in the meantime ({clock}, +2 lines).",
         "  Not written. Yours is untouched. The proposal is kept as k3f9.",
         "  See both: /restore k3f9 in the chat, or gemcode restore k3f9.",
     ]
@@ -75,7 +75,7 @@ def test_29_a_write_that_came_too_late_says_what_is_kept() -> None:
 @pytest.mark.parametrize(
     ("details", "said"),
     [
-        ({"what": "was removed", "kept": "k3f9"}, "! src/cart.py was removed while you were reading."),
+        ({"what": "was removed", "kept": "k3f9"}, "! src/cart.py was removed in the meantime."),
         ({"kept": ""}, "  Not written. Yours is untouched."),
         ({"kept": "k3f9", "time": 1e30, "lines": -1}, "unknown time, -1 line)"),
     ],
@@ -87,6 +87,13 @@ def test_29_other_forms_of_it(details: dict[str, object], said: str) -> None:
 def test_29_where_ours_had_to_stay_nothing_is_claimed_about_theirs() -> None:
     (only,) = view.tool_lines(conflict(kept="k3f9", written=True), UNICODE, 80)
     assert "for the model" in plain(only)
+
+
+def test_29_who_was_asked_about_a_conflict_is_not_told_of_it_again() -> None:
+    event = conflict(kept="k3f9")
+    answered = replace(event, result=replace(event.result, display="not written, to be read again"))
+    (only,) = view.tool_lines(answered, UNICODE, 80)
+    assert plain(only).endswith("src/cart.py           not written, to be read again")
 
 
 @pytest.mark.parametrize("room", [20, 39, 60, 79])

@@ -10,7 +10,7 @@ from gemcode.agent.bounds import Bounds
 from gemcode.agent.messages import ToolCall, ToolResult
 from gemcode.agent.policy import Mode
 from gemcode.agent.registry import Prepared, ToolRegistry, TurnState
-from gemcode.agent.tool import Answer, ApprovalRequest, Approved
+from gemcode.agent.tool import Answer, ApprovalRequest, Approved, Conflict
 from gemcode.tools import build_tools
 from gemcode.tools.workbench import Workbench
 from gemcode.workspace.known import KnownVersions
@@ -25,10 +25,13 @@ class ToolBench:
         self.registry = ToolRegistry(build_tools(bench))
         self.asked: list[ApprovalRequest] = []
         self.answer: Any = None  # an Answer, or a function from the request to one
+        self.about_conflict: Answer = Approved(None)  # what is said to a write that came too late
         self.turn = TurnState(Mode.ASK, self.approve)
 
     async def approve(self, request: ApprovalRequest) -> Answer:
         self.asked.append(request)
+        if isinstance(request.preview, Conflict):
+            return self.about_conflict
         if callable(self.answer):
             answer: Answer = self.answer(request)
             return answer

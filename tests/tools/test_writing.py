@@ -1,11 +1,15 @@
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gemcode.agent.bounds import Bounds
+from gemcode.agent.messages import ToolCall, ToolResult
 from gemcode.agent.policy import Mode, Sensitivity
-from gemcode.agent.tool import ApprovalRequest, Approved, Declined, FileChange
+from gemcode.agent.registry import Prepared, StopTurn
+from gemcode.agent.tool import ApprovalRequest, Approved, Conflict, Declined, FileChange, Stopped
+from gemcode.workspace import undo
 from tests.tools.bench import ToolBench, open_bench
 
 
@@ -102,6 +106,70 @@ def test_a_save_while_the_question_is_open_is_never_overwritten(tools: ToolBench
     tools.answer = meanwhile
     error = tools.error("write_file", path="a.txt", content="new\n")
     assert error["type"] in ("stale", "conflict")
+    assert target.read_text() == "a teammate's line\n"
+
+
+def overtaken(tools: ToolBench) -> ToolResult:
+    """The result of a write that was approved, and met a file that a teammate had saved."""
+    target = tools.put("a.txt", "one\n")
+    tools.call("read_file", path="a.txt")
+
+    def meanwhile(request: ApprovalRequest) -> Approved:
+        target.write_text("one\na teammate's line\n")
+        return Approved(request.preview)
+
+    tools.answer = meanwhile
+    result = tools.call("write_file", path="a.txt", content="new\n")
+    assert target.read_text() == "one\na teammate's line\n"
+    return result
+
+
+def test_a_conflict_is_asked_about_with_both_versions(tools: ToolBench) -> None:
+    result = overtaken(tools)
+    conflict = tools.asked[-1].preview
+    assert isinstance(conflict, Conflict)
+    assert (conflict.path, conflict.shown, conflict.proposed) == ("a.txt", b"one\n", b"new\n")
+    assert (conflict.found, conflict.lines) == (b"one\na teammate's line\n", 1)
+    assert restored(tools, conflict.kept) == b"new\n"
+    assert (result.error_kind, result.display) == ("stale", "not written, to be read again")
+    assert "read it again" in result.error_message
+
+
+def restored(tools: ToolBench, kept: str) -> bytes | None:
+    return undo.restore(tools.bench.root, tools.bench.store, kept).after
+
+
+def test_a_dropped_proposal_is_told_to_the_model_and_still_kept(tools: ToolBench) -> None:
+    tools.about_conflict = Declined()
+    result = overtaken(tools)
+    assert result.error_kind == "denied" and "The user dropped your proposal" in result.error_message
+    assert isinstance(tools.asked[-1].preview, Conflict)
+    assert restored(tools, tools.asked[-1].preview.kept) == b"new\n"
+
+
+def test_stopping_at_a_conflict_ends_the_turn_and_leaves_the_true_result(tools: ToolBench) -> None:
+    tools.about_conflict = Stopped()
+    with pytest.raises(StopTurn):
+        overtaken(tools)
+    assert tools.turn.late["c"].error_kind == "stale"
+    assert tools.turn.refused == {"a.txt": tools.turn.late["c"].error_message}
+
+
+def test_who_was_not_asked_about_the_write_is_not_asked_about_the_conflict(tools: ToolBench) -> None:
+    target = tools.put("a.txt", "one\n")
+    tools.call("read_file", path="a.txt")
+    tools.turn.mode = Mode.EDITS
+
+    async def run() -> ToolResult:
+        ready = await tools.registry.prepare(
+            ToolCall("c", "write_file", {"path": "a.txt", "content": "new\n"}), tools.turn
+        )
+        assert isinstance(ready, Prepared)
+        target.write_text("a teammate's line\n")
+        return (await tools.registry.run(ready, tools.turn))[0]
+
+    result = asyncio.run(run())
+    assert (result.error_kind, result.display, tools.asked) == ("stale", None, [])
     assert target.read_text() == "a teammate's line\n"
 
 
