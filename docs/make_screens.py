@@ -61,6 +61,8 @@ def chat(size: tuple[int, int] = (80, 24)) -> Iterator[tuple[PtyScreen, Path]]:
             target.parent.mkdir(parents=True, exist_ok=True)
             if path.is_file() and path.suffix != ".pyc":
                 target.write_bytes(path.read_bytes())
+        (project / ".git").mkdir()
+        (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         environment = {
             "HOME": home,
             "GEMINI_API_KEY": "simulated-key-x4f2",

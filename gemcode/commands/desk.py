@@ -18,6 +18,7 @@ from gemcode.gemini import catalog
 from gemcode.terminal.safe import escape
 from gemcode.terminal.session import SavedSession, Services
 from gemcode.terminal.view import About
+from gemcode.workspace.branch import branch_of
 from gemcode.workspace.diff import unified
 from gemcode.workspace.journal import WriteRecord
 from gemcode.workspace.proposal import snapshot
@@ -32,6 +33,7 @@ class Desk:
         self._project = project
         self._agent = agent
         self._session = session
+        self._branch = branch_of(project.root)
         agent.begin(session.state, session.record)
 
     def services(self) -> Services:
@@ -56,7 +58,7 @@ class Desk:
 
     def about(self) -> About:
         settings = replace(self._project.settings, model=self._agent.persona.model)
-        return app.about(settings, self._session.id, self._project.notices)
+        return replace(app.about(settings, self._session.id, self._project.notices), branch=self._branch)
 
     def to_message(self, text: str, told: Callable[[str], None]) -> UserMessage:
         from gemcode.tools import mentions  # with the tools, behind the first prompt

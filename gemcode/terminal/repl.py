@@ -104,7 +104,7 @@ class Repl:
 
     async def _converse(self) -> int:
         about = self.session.about()
-        self._front.show(view.start_lines(about, self.session.conversation.mode.value))
+        self._front.show(view.start_lines(about, self.session.conversation.mode.value, self._front.marks))
         if self.session.recalled:
             self._front.show([line(one) for one in escape(self.session.recalled).split("\n")])
         warming = asyncio.ensure_future(self._warm_up())

@@ -13,6 +13,7 @@ from gemcode.terminal.paint import Line, Style, cut, line, pad, width
 from gemcode.terminal.safe import escape
 
 NARROW = 60  # columns below which columns are given up
+MOST_BRANCH = 40  # columns of a branch's name at the start
 
 
 @frozen
@@ -34,22 +35,24 @@ class About:
 
     version: str
     model: str
-    project: str = ""  # "~/src/shop (git: main, 3 changed)"
+    project: str = ""  # "~/src/shop"
     key: str = ""  # "GEMINI_API_KEY …x4f2"
     session_id: str = ""
     warnings: tuple[str, ...] = ()  # only what is not the default: an endpoint, a missing wall
+    branch: str = ""  # of git; "" where there is none
 
 
 def marks_for(*, unicode: bool) -> Marks:
     return UNICODE if unicode else ASCII
 
 
-def start_lines(about: About, mode: str) -> list[Line]:
+def start_lines(about: About, mode: str, marks: Marks) -> list[Line]:
     """Two lines of facts, then only what is not the default."""
+    place = _name(about.project)
+    if about.branch:
+        place += f" (git: {cut(_name(about.branch), MOST_BRANCH, marks.more)})"
     facts = [f"approve: {_name(mode)}", *([f"key: {_name(about.key)}"] if about.key else []), "/help for help"]
-    first = line(
-        (Style.BOLD, "gemcode"), f" {_name(about.version)}  {_name(about.model)}  {_name(about.project)}".rstrip()
-    )
+    first = line((Style.BOLD, "gemcode"), f" {_name(about.version)}  {_name(about.model)}  {place}".rstrip())
     return [first, line((Style.DIM, "   ".join(facts)))] + [
         line((Style.WARN, "! "), escape(warning)) for warning in about.warnings
     ]

@@ -346,10 +346,7 @@ def test_29_stopping_at_a_conflict_leaves_both_versions_and_a_valid_conversation
 
 
 def test_29_in_linear_mode_a_letter_and_enter_answer(place: Place) -> None:
-    with place.terminal("chat", replies=[READ, EDIT, says("As you like.")], env={"TERM": "dumb"}) as (
-        screen,
-        simulator,
-    ):
+    with place.terminal("chat", replies=[READ, EDIT, says("As you like.")], env={"TERM": "dumb"}) as (screen, _):
         screen.wait_for("^> ?$")
         screen.type("go\n")
         screen.wait_for(r"^Write cart\.py\?")
@@ -580,3 +577,16 @@ def test_a_turn_that_meets_its_limit_asks_whether_to_go_on(place: Place) -> None
         at_prompt(screen, 3)
         assert (len(simulator.requests), prompts(screen)) == (7, 3)
         leave(screen)
+
+
+def test_01_the_start_line_names_the_branch_without_running_git(place: Place) -> None:
+    place.write(".git/HEAD", "ref: refs/heads/till\x1b[2J\n")
+    ran = place.base / "ran"
+    place.write(".git/config", f"[core]\n\tfsmonitor = touch {ran}\n")
+    with place.terminal("chat") as (screen, _):
+        at_prompt(screen)
+        assert re.search(
+            r"^gemcode \S+  gemini-3.8-flash  ~/project \(git: till\\x1b\[2J\)$", screen.text(), re.MULTILINE
+        )
+        leave(screen)
+    assert not ran.exists()

@@ -119,7 +119,7 @@ def test_20_notices_retries_and_errors_are_harmless(text: str, hint: str, delay:
                 view.notice_line(Notice(text), UNICODE),
                 view.retry_line(Retrying(text, delay, 1, 5), delay),
                 *view.error_lines(ModelError(text, hint, detail=text), UNICODE, verbose=True),
-                *view.start_lines(About(text, text, text, text, text, (text,)), text),
+                *view.start_lines(About(text, text, text, text, text, (text,), text), text, UNICODE),
                 *view.changed_lines(
                     Outcome(Status.OK, files_changed=(FileChanged(text, text, text),)), UNICODE, "/undo"
                 ),
@@ -172,11 +172,24 @@ def test_the_start_screen_is_two_lines_and_what_is_unusual() -> None:
     about = About(
         "1.0", "gemini-3.8-flash", "~/src/shop", "GEMINI_API_KEY …x4f2", "7f3k", ("endpoint: http://127.0.0.1:1",)
     )
-    assert [plain(one) for one in view.start_lines(about, "ask")] == [
+    assert [plain(one) for one in view.start_lines(about, "ask", UNICODE)] == [
         "gemcode 1.0  gemini-3.8-flash  ~/src/shop",
         "approve: ask   key: GEMINI_API_KEY …x4f2   /help for help",
         "! endpoint: http://127.0.0.1:1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("branch", "shown"),
+    [
+        ("main", "~/src/shop (git: main)"),
+        ("a\x1b[2J\u202e", "~/src/shop (git: a\\x1b[2J\\u{202e})"),
+        ("b" * 100, f"~/src/shop (git: {'b' * 39}…)"),
+    ],
+)
+def test_the_start_names_the_branch_escaped_and_cut(branch: str, shown: str) -> None:
+    about = About("1.0", "gemini-3.8-flash", "~/src/shop", branch=branch)
+    assert plain(view.start_lines(about, "ask", UNICODE)[0]) == f"gemcode 1.0  gemini-3.8-flash  {shown}"
 
 
 @given(st.text(alphabet="ab日本語e\u0301한👩 ", max_size=30), st.integers(1, 20))
