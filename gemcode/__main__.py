@@ -3,8 +3,6 @@
 import os
 import sys
 
-from gemcode import __version__
-
 
 def main() -> None:
     _leave_the_project()
@@ -14,17 +12,18 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> int:
     if arguments in (["--version"], ["-V"]):
-        from gemcode.terminal.safe import write_stdout
+        from gemcode.running import exit_code, say_version
 
-        write_stdout(f"gemcode {__version__}\n")
-        return 0
+        return exit_code(lambda: say_version)
     import gc  # only now, as all imports here: the project is out of the import path
 
     gc.disable()  # what is loaded stays, so looking for garbage meanwhile is vain; a command turns it on again
     from gemcode.hardening import harden
 
     harden()
-    command, *words = arguments or ["chat"]
+    if not arguments or " " in arguments[0]:  # a sentence is no command: it is the first that chat is told
+        arguments = ["chat", *arguments]
+    command, *words = arguments
     plain = command in ("ask", "chat") and not any(word.startswith("-") for word in words)
     # Without flags there is nothing that typer, a good part of a start, could do, but for completion.
     if plain and "_GEMCODE_COMPLETE" not in os.environ:

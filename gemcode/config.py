@@ -5,7 +5,7 @@ Nothing here opens the project; its file comes in as text.
 
 import ipaddress
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -130,24 +130,25 @@ def _with_user_file(settings: Settings, path: Path) -> Settings:
     limits = values.pop("limits", {})
     changes: dict[str, Any] = {}
     for name, value in values.items():
+        place = _place(path, text, name)
         if name not in _USER_KEYS:
-            raise UsageError(f"{path}: unknown setting {name!r}.", f"Known ones: {', '.join(_USER_KEYS)}, [limits].")
-        _check_type(str(path), name, value, _USER_KEYS[name])
+            raise UsageError(f"{place}: unknown setting {name!r}.", f"Known ones: {', '.join(_USER_KEYS)}, [limits].")
+        _check_type(place, name, value, _USER_KEYS[name])
         if name in _LEAST and not value >= _LEAST[name]:  # written so that nan fails too
-            raise UsageError(f"{path}: {name} must be at least {_LEAST[name]:g}.", "Correct the file.")
+            raise UsageError(f"{place}: {name} must be at least {_LEAST[name]:g}.", "Correct the file.")
         changes[name] = value
     if "approve" in changes:
         try:
             changes["approve"] = parse_mode(changes["approve"])
         except UsageError as error:
-            raise UsageError(f"{path}: {error.message}", error.hint) from None
+            raise UsageError(f"{_place(path, text, 'approve')}: {error.message}", error.hint) from None
     if "api_key" in changes:
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
             raise UsageError(f"{path} holds a key, but others can read it.", f"Run: chmod 600 {path}")
         changes |= _key(changes.pop("api_key"), str(path))
     if "base_url" in changes:
         changes["base_url_source"] = str(path)
-    return replace(settings, bounds=_bounded(settings.bounds, limits, str(path)), **changes)
+    return replace(settings, bounds=_bounded(settings.bounds, limits, lambda name: _place(path, text, name)), **changes)
 
 
 def _with_environment(settings: Settings, environment: Mapping[str, str]) -> Settings:
@@ -266,16 +267,24 @@ def _check_type(source: str, name: str, value: object, wanted: type | tuple[type
         raise UsageError(f"{source}: {name!r} has the wrong type.", "See docs/configuration.md.")
 
 
-def _bounded(bounds: Bounds, limits: object, source: str) -> Bounds:
+def _place(path: Path, text: str, name: str) -> str:
+    """The file, and the line that sets the name, for a person to go to."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.split("=")[0].strip(" \t'\"[]") == name:
+            return f"{path}, line {number}"
+    return str(path)
+
+
+def _bounded(bounds: Bounds, limits: object, place: Callable[[str], str]) -> Bounds:
     if not isinstance(limits, dict):
-        raise UsageError(f"{source}: [limits] is not a table.", "See docs/configuration.md.")
+        raise UsageError(f"{place('limits')}: [limits] is not a table.", "See docs/configuration.md.")
     for name, value in limits.items():
         if name not in _LIMITS:
-            raise UsageError(f"{source}: unknown limit {name!r}.", f"Known ones: {', '.join(sorted(_LIMITS))}.")
+            raise UsageError(f"{place(name)}: unknown limit {name!r}.", f"Known ones: {', '.join(sorted(_LIMITS))}.")
         most = getattr(MAXIMA, name)
         if not _is_number(value, most):
-            raise UsageError(f"{source}: {name!r} has the wrong type.", "See docs/configuration.md.")
+            raise UsageError(f"{place(name)}: {name!r} has the wrong type.", "See docs/configuration.md.")
         if not 0 < value <= most:
-            raise UsageError(f"{source}: {name} must be above 0 and at most {most}.", "Correct the file.")
+            raise UsageError(f"{place(name)}: {name} must be above 0 and at most {most}.", "Correct the file.")
         bounds = replace(bounds, **{name: type(most)(value)})
     return bounds

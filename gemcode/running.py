@@ -5,20 +5,25 @@ import gc
 import importlib
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 
+from gemcode import __version__
 from gemcode.agent.errors import ExitCode, GemcodeError
-from gemcode.terminal.safe import StdoutClosed, escape, write_stderr
+from gemcode.terminal.safe import StdoutClosed, escape, write_stderr, write_stdout
+
+Command = Callable[[], int]
 
 
-def exit_code(command: Callable[[], int]) -> int:
-    """Run it. Everything it needs is loaded by now, so garbage is looked for again, but not among that."""
-    gc.freeze()
-    gc.enable()
+def exit_code(load: Callable[[], Command]) -> int:
+    """Load a command and run it. What is loaded stays, so only then garbage is looked for, and not among that."""
     try:
+        command = load()
+        gc.freeze()
+        gc.enable()
         with _interruptible():
             return command()
     except GemcodeError as error:
-        tell(error)
+        _tell(error)
         return int(error.exit_code)
     except StdoutClosed:
         return int(ExitCode.STDOUT_CLOSED)
@@ -28,11 +33,20 @@ def exit_code(command: Callable[[], int]) -> int:
 
 def run_plain(command: str, words: list[str]) -> int:
     """ask or chat with nothing but words."""
-    start: Callable[[list[str]], int] = importlib.import_module(f"gemcode.commands.{command}").start
-    return exit_code(lambda: start(words))
+
+    def load() -> Command:
+        return partial(importlib.import_module(f"gemcode.commands.{command}").start, words)
+
+    return exit_code(load)
 
 
-def tell(error: GemcodeError) -> None:
+def say_version() -> int:
+    """The version, and nothing loaded for it."""
+    write_stdout(f"gemcode {__version__}\n")
+    return 0
+
+
+def _tell(error: GemcodeError) -> None:
     write_stderr(f"✗ {escape(error.message)}\n" + (f"  {escape(error.hint)}\n" if error.hint else ""))
 
 

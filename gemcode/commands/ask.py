@@ -88,16 +88,14 @@ def parse_choice(text: str, project: app.Project) -> ToolChoice:
 
 
 def read_prompt(words: Sequence[str], project: app.Project) -> UserMessage:
-    """The words of the command line, with their @mentions, and what was piped in. `-` alone: stdin is the prompt."""
+    """The words of the command line, with their @mentions, and what was piped in. `-`, or no words: stdin is it."""
     typed = " ".join(words).strip()
     piped = read_stdin()
-    if typed == "-":
-        typed, piped = piped.strip(), ""
-        if typed:
-            return UserMessage.of(typed)
-    if not typed and not piped.strip():
-        raise UsageError("The prompt is empty.", 'Say what you want: gemcode ask "explain this project"')
-    message = mentions.expand(typed, project.bench) if typed else UserMessage(())
+    if typed in ("", "-"):
+        if not piped.strip():
+            raise UsageError("The prompt is empty.", 'Say what you want: gemcode ask "explain this project"')
+        return UserMessage.of(piped.strip())
+    message = mentions.expand(typed, project.bench)
     if piped.strip():
         message = replace(message, parts=(*message.parts, Text(f"\n\nFrom stdin:\n```\n{piped}\n```")))
     return message

@@ -2,15 +2,14 @@
 
 import json
 from datetime import datetime
+from typing import Literal
 
 from gemcode import app, audit
-from gemcode.agent.errors import ExitCode, UsageError
+from gemcode.agent.errors import ExitCode
 from gemcode.terminal.safe import escape, write_stderr, write_stdout
 
 
-def run(options: app.Options, action: str, *, as_json: bool) -> int:
-    if action not in ("show", "verify"):
-        raise UsageError(f"{action!r} is not an action of audit.", "Use: gemcode audit show, or gemcode audit verify")
+def run(options: app.Options, action: Literal["show", "verify"], *, as_json: bool) -> int:
     with app.open_project(app.load_settings(options), app.new_session_id()) as project:
         directory = project.audit.directory
         if action == "verify":

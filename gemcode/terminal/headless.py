@@ -6,6 +6,7 @@ Imports neither rich nor prompt_toolkit before text streams to a terminal.
 import contextlib
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never
 
@@ -112,7 +113,9 @@ class JsonReporter:
         self._done = False
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, TurnFinished):
+        if isinstance(event, StepStarted):
+            self._about = replace(self._about, model=event.model)  # another one may stand in
+        elif isinstance(event, TurnFinished):
             self.finish(event.outcome)
 
     def tick(self) -> None:
@@ -145,6 +148,7 @@ class StreamJsonReporter:
                     "retry", reason=event.reason, delay=event.delay, attempt=event.attempt, attempts=event.attempts
                 )
             case StepStarted():
+                self._about = replace(self._about, model=event.model)
                 self._begin()
             case StepFinished():
                 self._say(
@@ -217,6 +221,9 @@ class TextReporter:
         match event:
             case TurnFinished():
                 self.finish(event.outcome)
+            case StepStarted():
+                self._about = replace(self._about, model=event.model)
+                self._view(event)
             case ThoughtDelta():
                 if self._verbose:
                     write_stderr(escape(event.text))

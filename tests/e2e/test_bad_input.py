@@ -102,6 +102,9 @@ FLAGS = {
     "a port that is none": (("simulator", "--port", "70000"), "--port"),
     "a missing scenario": (("simulator", "--scenario", "nope.json"), "nope.json"),
     "an argument too many": (("tools", "extra"), "extra"),
+    "an id that nobody asked for": (("sessions", "list", "zzzz"), "zzzz"),
+    "no command, but a flag before one": (("-C", ".", "ask", "hi"), "gemcode ask -C"),
+    "a word that is no command": (("hello",), "hello"),
 }
 
 
@@ -111,7 +114,8 @@ def test_a_wrong_command_line_ends_with_2_and_says_what_would_be_right(place: Pl
     result = place.run(*arguments)
     assert (result.code, result.stdout, result.requests) == (2, "", ())
     assert said in result.stderr
-    assert len(result.stderr.splitlines()) <= 4
+    sentence, hint = result.stderr.splitlines()
+    assert sentence.startswith("✗ ") and hint.startswith("  ")
 
 
 SCENARIOS = {
@@ -135,11 +139,11 @@ def test_a_bad_scenario_is_told_with_its_place(place: Place, name: str) -> None:
 
 
 SETTINGS = {
-    "not TOML": ("model = ", "TOML"),
-    "an unknown setting": ('modell = "x"', "modell"),
-    "a wrong type": ("model = 3", "model"),
-    "an unknown limit": ("[limits]\nread = 3", "read"),
-    "a limit too high": ("[limits]\nread_bytes = 99999999999", "read_bytes"),
+    "not TOML": ("model = \n", "line 1"),
+    "an unknown setting": ('# mine\n\nmodell = "x"', "line 3: unknown setting 'modell'"),
+    "a wrong type": ("max_steps = 3\nmodel = 3", "line 2: 'model'"),
+    "an unknown limit": ("[limits]\nread = 3", "line 2: unknown limit 'read'"),
+    "a limit too high": ("[limits]\n'read_bytes' = 99999999999", "line 2: read_bytes"),
     "a limit of zero": ("[limits]\nread_bytes = 0", "read_bytes"),
     "an unknown mode": ('approve = "always"', "always"),
     "an endpoint elsewhere": ('base_url = "http://192.0.2.1"', "192.0.2.1"),
@@ -180,7 +184,9 @@ def test_chat_without_a_key_says_so_before_it_starts(place: Place) -> None:
     assert "gemcode demo" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("ask", "--help"), ("undo", "-h"), ("--version",)])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("ask", "--help"), ("undo", "-h"), ("--version",), ("undo", "--version")]
+)
 def test_help_and_version_go_to_stdout(place: Place, arguments: tuple[str, ...]) -> None:
     result = place.run(*arguments, env={"GEMINI_API_KEY": None})
     assert (result.code, result.stderr) == (0, "")

@@ -1,5 +1,6 @@
 """The first minutes with gemcode: the guided demo, and completion in the shell."""
 
+import re
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ import pytest
 
 from gemcode.commands.demo import STOPS
 from tests.e2e.chatting import assert_as_before, at_prompt, at_question, send
-from tests.e2e.program import Place
+from tests.e2e.program import Place, says
 from tests.terminal.pty_screen import CTRL_D, ENTER, PtyScreen
 
 NOTHING = {"GEMINI_API_KEY": None, "GOOGLE_GEMINI_BASE_URL": None}
@@ -98,7 +99,13 @@ def test_unattended_the_demo_shows_all_of_it_and_exits_0(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [("gemcode de", ["demo"]), ("gemcode ask --app", ["--approve"]), ("gemcode re", ["restore", "replay"])],
+    [
+        ("gemcode de", ["demo"]),
+        ("gemcode ask --app", ["--approve"]),
+        ("gemcode ask --approve e", ["edits"]),
+        ("gemcode sessions d", ["delete"]),
+        ("gemcode re", ["restore", "replay"]),
+    ],
 )
 def test_completion_in_bash_completes(place: Place, words: str, offered: list[str]) -> None:
     program = place.base / "gemcode"
@@ -113,3 +120,39 @@ def test_completion_in_bash_completes(place: Place, words: str, offered: list[st
         ["bash", "-c", script], env=environment, cwd=place.base, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.split() == offered, done.stderr
+
+
+def commands(place: Place) -> list[str]:
+    listed = place.run("--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0]
+    return re.findall(r"^  (\w+) ", listed, re.MULTILINE)
+
+
+def test_every_command_has_a_help_that_fits_shows_an_example_and_speaks_no_python(place: Place) -> None:
+    assert len(commands(place)) == 16
+    for command in ("", *commands(place)):
+        text = place.run(*command.split(), "--help").stdout
+        assert max(map(len, text.splitlines())) <= 80, command
+        assert not re.search(r"<\w[\w \[\]]*>|^ .*\.\.\.$|\[\[", text, re.MULTILINE), text
+        if command:
+            assert f"gemcode {command}" in text.partition("Example: ")[2], command
+
+
+def test_every_command_takes_the_flags_that_are_common(place: Place) -> None:
+    for command in commands(place):
+        text = place.run(command, "--help").stdout
+        for flag in ("-v, --verbose", "--no-color", "-V, --version", "-h, --help"):
+            assert flag in text, f"{command} {flag}"
+    assert place.run("history", "--verbose", "--no-color").stdout == "No writes in this project yet.\n"
+
+
+@pytest.mark.parametrize("arguments", [("Who are you?",), ("-m", "gemini-3.5-flash", "Who are you?")])
+def test_a_sentence_or_a_flag_without_a_command_is_for_chat(place: Place, arguments: tuple[str, ...]) -> None:
+    result = place.run(*arguments, replies=[says("A script.")])
+    assert result.code == 0
+    assert "> Who are you?\nA script.\n" in result.stdout
+
+
+def test_a_flag_alone_is_for_chat_too(place: Place) -> None:
+    assert place.ask("My name is Ada.", replies=[says("Noted.")]).code == 0
+    result = place.run("-c", stdin=b"Who am I?\n", replies=[says("Ada.")])
+    assert [content["role"] for content in result.requests[0].contents] == ["user", "model", "user"]

@@ -31,6 +31,7 @@ TWO_STEPS = [
     calls(call("list_files"), call("read_file", path="missing.txt"), text="I look."),
     says("Two ", "files.", usage={"promptTokenCount": 900, "cachedContentTokenCount": 600, "thoughtsTokenCount": 40}),
 ]
+SOON = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.01s"}
 # The text breaks off in its middle; the next attempt says all of it.
 BROKEN = says("Once ", "upon ", "a time.", fault={"kind": "reset", "after": 2})
 
@@ -125,6 +126,18 @@ def test_the_model_in_json_is_the_one_that_answered(place: Place, source: str) -
     assert (result.json["model"], result.requests[0].model) == ("gemini-3.5-flash", "gemini-3.5-flash")
 
 
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_a_model_that_stood_in_is_named_as_the_one_that_answered(place: Place, output: str) -> None:
+    busy = {"http_error": {"code": 503, "status": "UNAVAILABLE", "message": "Overloaded.", "details": [SOON]}}
+    flags = ("-o", output, "--fallback-model", "gemini-2.5-flash")
+    result = place.ask("hi", *flags, replies=[busy | {"repeat": 5}, says("From the other.")])
+    assert (result.code, result.requests[-1].model) == (0, "gemini-2.5-flash")
+    if output == "text":
+        assert result.stderr.splitlines()[-1].startswith("gemini-2.5-flash")
+    else:
+        assert json.loads(result.stdout.splitlines()[-1])["model"] == "gemini-2.5-flash"
+
+
 def test_stream_json_is_a_line_an_event_and_ends_with_the_result(place: Place) -> None:
     result = place.ask("what is here?", "-o", "stream-json", replies=TWO_STEPS)
     events = result.events
@@ -213,17 +226,34 @@ def test_without_a_stdout_it_is_as_if_nobody_read(place: Place, output: str) -> 
         assert running.finish().code == 141
 
 
-def test_a_full_disk_behind_stdout_is_told(place: Place) -> None:
+WITHOUT_A_REQUEST = [("--version",), ("ask", "--version"), ("--help",), ("undo", "--help"), ("models",)]
+
+
+@pytest.mark.parametrize("arguments", [("ask", "hi"), *WITHOUT_A_REQUEST], ids=" ".join)
+def test_a_full_disk_behind_stdout_is_told(place: Place, arguments: tuple[str, ...]) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     descriptor = os.open("/dev/full", os.O_WRONLY)
     try:
-        with place.started("ask", "hi", replies=[says("Hello.")], stdout=descriptor) as running:
+        with place.started(*arguments, replies=[says("Hello.")], stdout=descriptor) as running:
             result = running.finish()
     finally:
         os.close(descriptor)
     assert result.code == 1
     assert "No space left" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", WITHOUT_A_REQUEST, ids=" ".join)
+@pytest.mark.parametrize("way", ["closed", "gone"])
+def test_help_and_version_end_silently_when_nobody_reads(place: Place, arguments: tuple[str, ...], way: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        with place.started(*arguments, stdout=CLOSED if way == "closed" else writing) as running:
+            result = running.finish()
+    finally:
+        os.close(writing)
+    assert (result.code, result.stderr) == (141, "")
 
 
 def test_what_is_piped_in_is_added_to_the_prompt(place: Place) -> None:
@@ -247,7 +277,8 @@ def test_a_dash_reads_the_prompt_from_stdin(place: Place) -> None:
 def test_only_stdin_is_a_prompt_too(place: Place) -> None:
     result = place.ask(replies=[says("Fine.")], stdin=b"What is 1+1?\n")
     assert result.code == 0
-    assert "What is 1+1?" in result.requests[0].last_text
+    assert result.requests[0].last_text == "What is 1+1?"
+    assert "What is 1+1?" in place.run("sessions").stdout
 
 
 def test_bytes_that_are_no_text_are_refused(place: Place) -> None:
