@@ -19,7 +19,11 @@ from gemcode.workspace.text import Binary, decode, split_lines
 from gemcode.workspace.wildmatch import compile_glob
 
 DESCRIPTION = "Search file contents by regular expression (RE2) or literal text. Ignored and binary files are left out."
-_PATTERN_MEMORY = 8 * 1024 * 1024
+# RE2 is linear in the text, but each character may cost as much as the pattern is long: so both are bounded, and the
+# clock is looked at after each block of lines.
+_PATTERN_CHARACTERS = 1_000
+_PATTERN_MEMORY = 1024 * 1024
+_BLOCK = 64 * 1024
 
 
 class SearchFilesArguments(Arguments):
@@ -51,7 +55,7 @@ class _Tally:
 
 @frozen
 class _Matcher:
-    """`maybe` is asked once a file and never misses; `line` decides line by line."""
+    """`maybe` is asked once a block of lines and never misses; `line` decides line by line."""
 
     maybe: Callable[[str], object]
     line: Callable[[str], object]
@@ -78,6 +82,8 @@ def search_files(bench: Workbench) -> Tool[SearchFilesArguments]:
 
 
 def _matcher(arguments: SearchFilesArguments) -> _Matcher:
+    if len(arguments.pattern) > _PATTERN_CHARACTERS and not arguments.literal:
+        raise ToolError("invalid_pattern", f"The pattern is longer than {_PATTERN_CHARACTERS} characters; shorten it.")
     options = re2.Options()
     options.case_sensitive = not arguments.ignore_case
     options.literal = arguments.literal
@@ -102,11 +108,11 @@ def _contents(bench: Workbench, arguments: SearchFilesArguments, tally: _Tally) 
     for path in _paths(bench, arguments.path, tally):
         if matches is not None and not (matches(path) or matches(path.rsplit("/", 1)[-1])):
             continue
-        if sensitivity(path) is Sensitivity.SECRET:
-            tally.note("Files that may hold secrets were not searched.")
-            continue
         try:
             with bench.root.open_file(names.to_handle(path)) as file:
+                if sensitivity(file.path) is Sensitivity.SECRET:  # what was opened: the name may be a link by now
+                    tally.note("Files that may hold secrets were not searched.")
+                    continue
                 data = file.read(bench.bounds.read_bytes)
         except ToolError as error:
             if error.kind == "too_large":
@@ -145,27 +151,45 @@ def _search(path: str, data: bytes, matcher: _Matcher, context: int, tally: _Tal
     if isinstance(text, Binary):
         return
     view = text.view
-    if not matcher.maybe(view):
-        return
-    lines = [line.rstrip("\n") for line in split_lines(view)]
-    longest = bench.bounds.line_characters
+    lines: list[str] = []
     before = tally.found
-    for index, line in enumerate(lines):
-        if not matcher.line(line):
-            continue
-        tally.found += 1
-        match: dict[str, object] = {"path": names.to_handle(path), "line": index + 1, "text": line[:longest]}
-        if context:
-            match["before"] = [near[:longest] for near in lines[max(0, index - context) : index]]
-            match["after"] = [near[:longest] for near in lines[index + 1 : index + 1 + context]]
-        size = len(repr(match))
-        if size > tally.room or len(tally.matches) >= bench.bounds.search_matches:
-            tally.note(f"Only the first {len(tally.matches)} matches are shown. Narrow the pattern, path or glob.")
-            tally.room = 0
+    for start, block in _blocks(view):
+        if matcher.maybe(block):
+            lines = lines or [line.rstrip("\n") for line in split_lines(view)]
+            first = view.count("\n", 0, start)
+            for index in range(first, first + block.count("\n") + (block[-1] != "\n")):
+                if matcher.line(lines[index]) and not _add(path, lines, index, context, tally, bench):
+                    break
+        if tally.room == 0 or time.monotonic() > tally.deadline:
             break
-        tally.room -= size
-        tally.matches.append(match)
     tally.files_matched += tally.found > before
+
+
+def _blocks(view: str) -> Iterator[tuple[int, str]]:
+    """The text in pieces of whole lines, each with its offset."""
+    start = 0
+    while start < len(view):
+        stop = view.find("\n", start + _BLOCK) + 1 or len(view)
+        yield start, view[start:stop]
+        start = stop
+
+
+def _add(path: str, lines: list[str], index: int, context: int, tally: _Tally, bench: Workbench) -> bool:
+    """Note a match; False when there is no room for it."""
+    longest = bench.bounds.line_characters
+    tally.found += 1
+    match: dict[str, object] = {"path": names.to_handle(path), "line": index + 1, "text": lines[index][:longest]}
+    if context:
+        match["before"] = [near[:longest] for near in lines[max(0, index - context) : index]]
+        match["after"] = [near[:longest] for near in lines[index + 1 : index + 1 + context]]
+    size = len(repr(match))
+    if size > tally.room or len(tally.matches) >= bench.bounds.search_matches:
+        tally.note(f"Only the first {len(tally.matches)} matches are shown. Narrow the pattern, path or glob.")
+        tally.room = 0
+        return False
+    tally.room -= size
+    tally.matches.append(match)
+    return True
 
 
 def _go_on(tally: _Tally, bench: Workbench) -> bool:

@@ -1,9 +1,16 @@
+import json
+import random
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gemcode.agent.bounds import Bounds
+from gemcode.tools.search_files import SearchFilesArguments, search_files
+from gemcode.workspace import osfs
 from tests.tools.bench import ToolBench, open_bench
 
 
@@ -67,6 +74,44 @@ def test_no_pattern_is_catastrophic(tools: ToolBench) -> None:
     started = time.monotonic()
     assert tools.output("search_files", pattern=r"(a+)+$|(a|aa)+b")["files_searched"] == 1
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.timeout(60)  # 20 s a MiB otherwise
+def test_a_pattern_that_costs_its_length_at_each_letter_is_stopped_or_refused(tmp_path: Path) -> None:
+    source = random.Random(1)
+    text = "\n".join("".join(source.choices("ab", k=1_000)) for _ in range(4_000))
+    parts = ["".join(source.choices("ab", k=8)) + "[ab]{20}c" + str(number) for number in range(2_000)]
+    with open_bench(tmp_path, Bounds(read_bytes=8 << 20, search_seconds=0.1)) as tools:
+        tools.put("a.txt", text)
+        assert tools.error("search_files", pattern="|".join(parts))["type"] == "invalid_pattern"
+        notes = tools.output("search_files", pattern="|".join(parts[:50]))["notes"]
+        assert "Stopped after 0.1 s" in notes[0]
+
+
+@given(st.lists(st.sampled_from(["x", "needle", "", "a" * 70_000]), max_size=12), st.booleans())
+def test_matches_are_the_same_wherever_a_block_of_lines_ends(lines: list[str], ended: bool) -> None:
+    with TemporaryDirectory() as place, open_bench(Path(place), Bounds(search_seconds=25)) as tools:
+        tools.put("a.txt", "\n".join(lines) + "\n" * ended)
+        found = tools.output("search_files", pattern="^needle$|^x$")["matches"]
+        assert [match["line"] for match in found] == [n for n, line in enumerate(lines, 1) if line in ("needle", "x")]
+
+
+def test_a_file_that_becomes_a_link_to_a_secret_is_not_searched(tools: ToolBench) -> None:
+    tools.put("a.txt", "harmless\n")
+    tools.put(".env", "KEY=needle\n")
+
+    seen: set[str] = set()
+
+    def swap(operation: str) -> None:
+        seen.add(operation)
+        if operation in ("open", "openat2") and "scandir" in seen:  # the walk has seen a file, and now it is opened
+            (tools.project / "a.txt").unlink(missing_ok=True)
+            (tools.project / "a.txt").symlink_to(".env")
+
+    arguments = SearchFilesArguments(pattern="needle")
+    with osfs.inject(swap):
+        output = search_files(tools.bench).run(arguments, None).value
+    assert "needle" not in json.dumps(output)
 
 
 def test_results_are_bounded_and_say_so(tmp_path: Path) -> None:
