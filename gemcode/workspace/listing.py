@@ -7,6 +7,7 @@ import errno
 import os
 import stat
 import time
+from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -23,6 +24,8 @@ from gemcode.workspace.wildmatch import compile_glob
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _IGNORE_FILES = {".gitignore": IgnoreStack.with_git, ".gemcodeignore": IgnoreStack.with_own}
+_MOST_NOTES = 20  # of one kind
+_LEAST_SCAN = 0.25  # seconds that each directory gets even when the time is up, so that every page moves on
 _HANDLE_NOTE = "A path that begins with 'handle:' stands for a name with unusual characters; give it back unchanged."
 
 
@@ -63,14 +66,21 @@ class WalkReport:
     notes: list[str] = field(default_factory=list)
     cut: bool = False  # something was left out
     resume: str | None = None  # the directory where the time limit stopped the walk
+    deadline: float = 0.0
 
-    def note(self, text: str) -> None:
-        if text not in self.notes:
+    kinds: Counter[str] = field(default_factory=Counter)  # how many notes there were of each kind
+
+    def note(self, text: str, kind: str = "") -> None:
+        """A sentence, once. Of one kind only the first few are told: a tree can be made to give a million of them."""
+        self.kinds[kind] += 1
+        if self.kinds[kind] <= _MOST_NOTES and text not in self.notes:
             self.notes.append(text)
+        elif self.kinds[kind] == _MOST_NOTES + 1:
+            self.notes.append(f"… and more like this: {text}")
 
-    def leave_out(self, text: str) -> None:
+    def leave_out(self, text: str, kind: str = "") -> None:
         self.cut = True
-        self.note(text)
+        self.note(text, kind)
 
 
 def list_files(
@@ -131,7 +141,7 @@ def _walk(
     root: Root, path: str, limits: ListingLimits, after: str, report: WalkReport
 ) -> Iterator[tuple[int, tuple[str, int, str, bool]]]:
     """The files after `after`: the length of the listed directory's prefix, and what Found holds (bare, for speed)."""
-    deadline = time.monotonic() + limits.seconds
+    deadline = report.deadline = time.monotonic() + limits.seconds
     levels = [_enter_listed(root, path, limits, report)]
     base = len(levels[0].prefix)
     try:
@@ -187,7 +197,7 @@ def _enter(root: Root, levels: list[_Level], entry: _Entry, limits: ListingLimit
     prefix = level.prefix + key
     shown = names.to_handle(prefix[:-1])
     if len(levels) > limits.depth:
-        report.leave_out(f"{shown} is too deep and was not entered; list it by itself.")
+        report.leave_out(f"{shown} is too deep and was not entered; list it by itself.", "deep")
         return None
     try:
         fd = open_by_walk(level.fd, name, _DIRECTORY_FLAGS, False)[0]
@@ -195,11 +205,11 @@ def _enter(root: Root, levels: list[_Level], entry: _Entry, limits: ListingLimit
             root.admit(fd, shown)
             return _scan(fd, prefix, level.ignore, limits, report)
     except ToolError as error:
-        report.leave_out(error.message)
+        report.leave_out(error.message, error.kind)
         return None
     except OSError as error:
         if error.errno != errno.ENOENT:
-            report.leave_out(f"{shown} could not be listed: {os.strerror(error.errno or errno.EIO)}.")
+            report.leave_out(f"{shown} could not be listed: {os.strerror(error.errno or errno.EIO)}.", "error")
         return None
 
 
@@ -215,7 +225,11 @@ def _scan(fd: int, prefix: str, ignore: IgnoreStack, limits: ListingLimits, repo
     ignores = ignore.ignores if ignore else None
     doubtful = names.may_be_never(kinds)
     waiting: list[_Entry] = []
+    deadline = max(report.deadline, time.monotonic() + _LEAST_SCAN)
     for name, kind in kinds.items():
+        if ignores and time.monotonic() > deadline:  # ignore rules can be made to cost a tenth of a second a name
+            report.leave_out(f"{names.to_handle(prefix) or '.'} takes too long to list, so there may be more.")
+            break
         if kind and not (ignores and ignores(prefix + name, kind == "d")) and not (doubtful and names.is_never(name)):
             waiting.append((name + "/" if kind == "d" else name, name, kind))
     waiting.sort(reverse=True)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,26 @@ def test_a_directory_with_too_many_entries_is_cut_with_a_note(tmp_path: Path) ->
     listing = list_all(tmp_path, limits=ListingLimits(directory_entries=20))
     assert len(listing.files) == 21
     assert listing.truncated and any("more than 20" in note for note in listing.notes)
+
+
+@pytest.mark.timeout(60)  # five minutes otherwise
+def test_ignore_rules_made_to_be_slow_are_bounded(tmp_path: Path) -> None:
+    source = random.Random(1)
+    rules = ["*" + "*".join(source.choices("abcdefgh", k=14)) + "*" for _ in range(1999)]
+    (tmp_path / ".gitignore").write_text("\n".join(rules))
+    for _ in range(2_000):
+        (tmp_path / "".join(source.choices("abcdefghijk", k=250))).touch()
+    with Root.open(tmp_path) as root:
+        listing = list_files(root, limits=ListingLimits(seconds=0.1))
+    assert listing.truncated and "takes too long" in listing.notes[0]
+
+
+def test_notes_are_bounded(tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"d{number}" / "below").mkdir(parents=True)
+    with Root.open(tmp_path) as root:
+        listing = list_files(root, limits=ListingLimits(depth=1))
+    assert len(listing.notes) == 21 and listing.truncated
 
 
 def test_an_ignore_file_that_is_cut_is_named(tmp_path: Path) -> None:
