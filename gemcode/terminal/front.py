@@ -1,6 +1,7 @@
 """The live front of the REPL: the input line, the questions and the live views on a real terminal."""
 
 import base64
+import signal
 
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.input import Input
@@ -8,7 +9,7 @@ from prompt_toolkit.output import Output
 
 from gemcode.agent.events import Notice
 from gemcode.agent.policy import Mode
-from gemcode.terminal import view
+from gemcode.terminal import tty, view
 from gemcode.terminal.approval import Approval, Editor, Key
 from gemcode.terminal.commands import approve_text
 from gemcode.terminal.live import LiveView, Region
@@ -26,9 +27,14 @@ class LiveFront(LiveInterviewer):
     """Prompt, questions and views on one terminal."""
 
     def __init__(
-        self, session: ReplSession, look: Look, editor: Editor, keys: int, streams: tuple[Input, Output] | None = None
+        self,
+        session: ReplSession,
+        look: Look,
+        editor: Editor,
+        modes: tty.Modes,
+        streams: tuple[Input, Output] | None = None,
     ) -> None:
-        super().__init__(look, keys, streams, self._pause_view)
+        super().__init__(look, modes, streams, self._pause_view)
         self.approval = Approval(self, editor)
         self._session = session
         self._prompt = PromptLine(look, session.files, session.history_file, self._switch_mode, self.streams)
@@ -43,7 +49,8 @@ class LiveFront(LiveInterviewer):
     async def read_prompt(self) -> str:
         self._view = None
         write_stdout(RESET)
-        return await self._prompt.read()
+        with tty.default_action(signal.SIGTSTP):  # prompt_toolkit's own way to stop, and to draw again
+            return await self._prompt.read()
 
     async def read_line(self, question: Line) -> str:
         text = await self.text(question)

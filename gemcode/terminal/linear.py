@@ -71,8 +71,9 @@ class LineReader:
 class LinearFront:
     """Prompt, questions and views in plain lines."""
 
-    def __init__(self, keys: int, look: Look, editor: Callable[[str, bytes], Awaitable[bytes]]) -> None:
-        self.keys = keys
+    def __init__(self, modes: tty.Modes, look: Look, editor: Callable[[str, bytes], Awaitable[bytes]]) -> None:
+        keys = modes.descriptor
+        self.modes = modes
         self.look = look
         self.marks = view.marks_for(unicode=look.unicode)
         self.pause: Callable[[], None] = lambda: None
@@ -134,7 +135,7 @@ class LinearFront:
 
     async def _answer(self, question: Line) -> str | Key:
         self.pause()
-        with self.watch.paused(), tty.cooked(self.keys):
+        with self.watch.paused(), self.modes.lent():
             return await self._answer_once(question)
 
     async def _answer_once(self, question: Line) -> str | Key:

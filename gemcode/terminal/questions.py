@@ -31,14 +31,14 @@ class LiveInterviewer:
     def __init__(
         self,
         look: Look,
-        keys: int,
+        modes: tty.Modes,
         streams: tuple[Input, Output] | None = None,
         pause: Callable[[], None] = lambda: None,
     ) -> None:
         self.look = look
-        self.keys = keys
+        self.modes = modes
         self.marks = view.marks_for(unicode=look.unicode)
-        self.watch = tty.EscapeWatch(keys)
+        self.watch = tty.EscapeWatch(modes.descriptor)
         self.pause = pause
         self.streams = streams or (create_input(), create_output())
 
@@ -72,7 +72,7 @@ class LiveInterviewer:
         """Both stores: the terminal's, and what prompt_toolkit has read already."""
         self.streams[0].flush_keys()
         clear_typeahead(self.streams[0])
-        tty.flush_input(self.keys)
+        tty.flush_input(self.modes.descriptor)
 
 
 def color_depth(look: Look) -> ColorDepth:

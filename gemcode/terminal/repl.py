@@ -31,7 +31,7 @@ LEAVE_SECONDS = 2.0  # in which a second Ctrl-C on an empty prompt leaves
 class Front(Protocol):
     """How the REPL meets the person: plain lines, or a live terminal."""
 
-    keys: int
+    modes: tty.Modes
     look: Look
     marks: view.Marks
     approval: Approval
@@ -76,8 +76,11 @@ class Repl:
                 task.cancel()
 
         with contextlib.ExitStack() as stack:
-            stack.enter_context(tty.kept_modes(self._front.keys))
+            modes = self._front.modes
+            # Also between two prompts: a key that is typed there does not show, and means what it means at a prompt.
+            stack.enter_context(modes.quiet() if self._front.look.live else modes.lent())
             stack.callback(self._close)
+            stack.enter_context(tty.on_signal(signal.SIGTSTP, modes.stop))
             stack.enter_context(tty.on_signal(signal.SIGINT, lambda: None))  # between a prompt and a turn
             for number in (signal.SIGTERM, signal.SIGHUP):
                 stack.enter_context(tty.on_signal(number, partial(end, number)))
@@ -173,7 +176,8 @@ class Repl:
 
     async def _shell(self, command: str) -> None:
         """The person's own command. Its output is theirs, and goes to the model only if they say so."""
-        code, output = await programs.run_shell(command, self.session.environ)
+        with self._front.modes.lent():
+            code, output = await programs.run_shell(command, self.session.environ)
         lines = output.count("\n") + (not output.endswith("\n")) if output else 0
         facts = [f"exit code {code}"] if code else []
         if lines:
@@ -193,7 +197,7 @@ class Repl:
     async def _turn(self, text: str) -> Outcome:
         message = self._message(text)
         front = self._front
-        outcome = await run_turn(self.session.conversation, message, front.new_view(), front.watch, front.keys)
+        outcome = await run_turn(self.session.conversation, message, front.new_view(), front.watch, front.modes)
         self._account(outcome)
         marks = self._front.marks
         lines = view.changed_lines(outcome, marks, "/undo")
@@ -243,7 +247,7 @@ class Repl:
         front = self._front
         turn_view = front.new_view()
         turn_view.busy(doing)
-        return await run_cancellable(work, turn_view, front.watch, front.keys)
+        return await run_cancellable(work, turn_view, front.watch, front.modes)
 
     def _say(self, text: str) -> None:
         self._front.show([view.notice_line(Notice(text), self._front.marks)])
@@ -257,32 +261,35 @@ def open_approval(
     pause: Callable[[], None] = lambda: None,
 ) -> Approval:
     """Somebody who asks at the terminal without a REPL around. `pause` takes away what moves on the screen."""
-    look, keys, editor = _surroundings(environ, encoding, no_color=no_color)
+    look, modes, editor = _surroundings(environ, encoding, no_color=no_color)
     if not look.live:
-        front = LinearFront(keys, look, editor)
+        front = LinearFront(modes, look, editor)
         front.pause = pause
         return front.approval
     from gemcode.terminal.questions import LiveInterviewer  # prompt_toolkit is loaded only where it is used
 
-    return Approval(LiveInterviewer(look, keys, pause=pause), editor)
+    return Approval(LiveInterviewer(look, modes, pause=pause), editor)
 
 
 def open_front(session: ReplSession, encoding: str | None) -> Front:
     """The front that this terminal can carry."""
-    look, keys, editor = _surroundings(session.environ, encoding, no_color=session.no_color)
+    look, modes, editor = _surroundings(session.environ, encoding, no_color=session.no_color)
     if not look.live:
-        return LinearFront(keys, look, editor)
+        return LinearFront(modes, look, editor)
     from gemcode.terminal.front import LiveFront  # prompt_toolkit is loaded only where it is used
 
-    return LiveFront(session, look, editor, keys)
+    return LiveFront(session, look, editor, modes)
 
 
-def _surroundings(environ: Mapping[str, str], encoding: str | None, *, no_color: bool) -> tuple[Look, int, Editor]:
-    keys = tty.input_descriptor()
-    terminal = tty.is_terminal(1) and tty.is_terminal(keys)
+def _surroundings(
+    environ: Mapping[str, str], encoding: str | None, *, no_color: bool
+) -> tuple[Look, tty.Modes, Editor]:
+    modes = tty.Modes(tty.input_descriptor())
+    terminal = tty.is_terminal(1) and tty.is_terminal(modes.descriptor)
     look = choose_look(environ, terminal=terminal, encoding=encoding, size=terminal_size(), no_color=no_color)
 
     async def editor(name: str, data: bytes) -> bytes:
-        return await programs.edit(name, data, environ)
+        with modes.lent():
+            return await programs.edit(name, data, environ)
 
-    return look, keys, editor
+    return look, modes, editor

@@ -29,59 +29,43 @@ def input_descriptor() -> int:
         return -1
 
 
-@contextlib.contextmanager
-def kept_modes(descriptor: int) -> Iterator[None]:
-    """Put the terminal's modes back at the end, whatever happens in between."""
-    saved = _modes(descriptor)
-    try:
-        yield
-    finally:
-        _set(descriptor, saved)
-
-
-class Quiet:
-    """The modes while a turn runs: what is typed does not show and does not wait for the next question.
-
-    Signals stay on, so Ctrl-C and Ctrl-Z work.
-    """
+class Modes:
+    """The modes of the terminal that keys come from: the person's own, and ours while gemcode has it."""
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._saved = _modes(descriptor)
+        self.descriptor = descriptor
+        self._own = _modes(descriptor)
 
-    def begin(self) -> None:
-        if self._saved is not None:
-            modes = [*self._saved[:6], list(self._saved[6])]
-            modes[3] &= ~(termios.ECHO | termios.ICANON)
-            _set(self._descriptor, modes)
+    def quiet(self) -> contextlib.AbstractContextManager[None]:
+        """What is typed does not show, and waits as it was typed: Enter does not become a newline.
 
-    def end(self) -> None:
-        flush_input(self._descriptor)
-        _set(self._descriptor, self._saved)
+        Signals stay on, so Ctrl-C and Ctrl-Z work.
+        """
+        if self._own is None:
+            return contextlib.nullcontext()
+        modes = [*self._own[:6], list(self._own[6])]
+        modes[0] &= ~termios.ICRNL
+        modes[3] &= ~(termios.ECHO | termios.ICANON)
+        return self._set(modes)
 
+    def lent(self) -> contextlib.AbstractContextManager[None]:
+        """The person's own modes: for their programs, their shell, or a line that the terminal lets them edit."""
+        return self._set(self._own)
 
-@contextlib.contextmanager
-def quiet(descriptor: int) -> Iterator[Quiet]:
-    modes = Quiet(descriptor)
-    modes.begin()
-    try:
-        yield modes
-    finally:
-        modes.end()
+    @contextlib.contextmanager
+    def _set(self, modes: list[Any] | None) -> Iterator[None]:
+        """These modes for a while; then those from before, whatever happens in between."""
+        before = _modes(self.descriptor)
+        _set(self.descriptor, modes)
+        try:
+            yield
+        finally:
+            _set(self.descriptor, before)
 
-
-@contextlib.contextmanager
-def cooked(descriptor: int) -> Iterator[None]:
-    """The terminal edits and shows a line itself: for a question in the middle of a turn."""
-    saved = _modes(descriptor)
-    if saved is not None:
-        modes = [*saved[:6], list(saved[6])]
-        modes[3] |= termios.ECHO | termios.ICANON
-        _set(descriptor, modes)
-    try:
-        yield
-    finally:
-        _set(descriptor, saved)
+    def stop(self) -> None:
+        """Stop as the shell expects it, and come back with the modes from before."""
+        with self.lent():
+            os.kill(os.getpid(), signal.SIGSTOP)
 
 
 class EscapeWatch:

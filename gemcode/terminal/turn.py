@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
@@ -11,7 +10,7 @@ from gemcode.agent.events import Event, Outcome, TurnFinished
 from gemcode.agent.messages import UserMessage
 from gemcode.terminal.safe import StdoutClosed
 from gemcode.terminal.session import Conversation
-from gemcode.terminal.tty import EscapeWatch, Quiet, on_signal, quiet
+from gemcode.terminal.tty import EscapeWatch, Modes, flush_input, on_signal
 
 T = TypeVar("T")
 
@@ -34,7 +33,7 @@ class TurnView(Protocol):
 
 
 async def run_turn(
-    conversation: Conversation, message: UserMessage, turn_view: TurnView, watch: EscapeWatch, keys: int
+    conversation: Conversation, message: UserMessage, turn_view: TurnView, watch: EscapeWatch, modes: Modes
 ) -> Outcome:
     """The outcome, also of a turn that was cancelled. Raises CancelledError only when the whole REPL is ending."""
     ended: list[Outcome] = []
@@ -45,17 +44,18 @@ async def run_turn(
         else:
             turn_view(event)
 
-    result = await run_cancellable(lambda: conversation.run(message, emit), turn_view, watch, keys)
+    result = await run_cancellable(lambda: conversation.run(message, emit), turn_view, watch, modes)
     return result if result is not None else ended[-1]
 
 
 async def run_cancellable(
-    work: Callable[[], Awaitable[T]], turn_view: TurnView, watch: EscapeWatch, keys: int
+    work: Callable[[], Awaitable[T]], turn_view: TurnView, watch: EscapeWatch, modes: Modes
 ) -> T | None:
     """Run something that Ctrl-C or Esc may end; None when it did."""
     task = asyncio.ensure_future(work())
     with contextlib.ExitStack() as stack:
-        modes = stack.enter_context(quiet(keys))
+        stack.enter_context(modes.quiet())
+        stack.callback(flush_input, modes.descriptor)  # what was typed does not wait for the next question
         stack.enter_context(watch.watching(task.cancel))
         stack.enter_context(on_signal(signal.SIGINT, task.cancel))
         stack.enter_context(on_signal(signal.SIGTSTP, lambda: _suspend(turn_view, modes)))
@@ -80,9 +80,7 @@ async def _tick(turn_view: TurnView) -> None:
             turn_view.tick()
 
 
-def _suspend(turn_view: TurnView, modes: Quiet) -> None:
-    """Stop as the shell expects it, and come back with the terminal as the turn needs it."""
+def _suspend(turn_view: TurnView, modes: Modes) -> None:
     turn_view.pause()
-    modes.end()
-    os.kill(os.getpid(), signal.SIGSTOP)
-    modes.begin()
+    flush_input(modes.descriptor)
+    modes.stop()

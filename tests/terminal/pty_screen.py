@@ -18,6 +18,7 @@ import pyte
 ENTER = "\r"
 CTRL_C = "\x03"
 CTRL_D = "\x04"
+CTRL_Z = "\x1a"
 ESCAPE = "\x1b"
 
 

@@ -17,7 +17,7 @@ from gemcode.terminal.linear import LinearFront, LineReader
 from gemcode.terminal.look import Look
 from gemcode.terminal.paint import line
 from gemcode.terminal.plainview import PlainView
-from gemcode.terminal.tty import is_terminal, on_signal
+from gemcode.terminal.tty import Modes, is_terminal, on_signal
 
 
 def test_lines_are_read_from_a_pipe_until_its_end() -> None:
@@ -57,7 +57,7 @@ def test_without_a_terminal_every_question_is_answered_by_stop() -> None:
         raise AssertionError
 
     async def run() -> list[str | Key]:
-        front = LinearFront(reader, Look(), editor)
+        front = LinearFront(Modes(reader), Look(), editor)
         return [await front.key(line("Write?"), "yn"), await front.text(line("Why?"))]
 
     assert asyncio.run(run()) == [Key.STOP, Key.STOP]

@@ -1,19 +1,23 @@
 """The REPL as a person meets it, on a pseudo-terminal. Numbers are those of the forty statements."""
 
+import fcntl
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gemcode.terminal.commands import COMMANDS
 from tests.terminal.program import CODE, MARKDOWN
-from tests.terminal.pty_screen import CTRL_C, CTRL_D, ENTER, ESCAPE, PtyScreen
+from tests.terminal.pty_screen import CTRL_C, CTRL_D, CTRL_Z, ENTER, ESCAPE, PtyScreen
 
 DEAF = 0.45  # a little more than the time in which a question hears nothing
 
@@ -761,3 +765,90 @@ def test_an_interrupt_from_outside_is_as_good_as_the_key(project: Path) -> None:
         prompt_is_ready(screen, 3)
         screen.signal(signal.SIGINT)
         assert screen.wait_for_end() == 0
+
+
+def test_enter_between_two_prompts_is_enter_and_nothing_typed_there_shows(project: Path, tmp_path: Path) -> None:
+    with start("hello", project, SLOW=str(tmp_path)) as screen:
+        prompt_is_ready(screen)
+        screen.type("/doctor" + ENTER)
+        screen.wait_until((tmp_path / "running").exists, what="the command")
+        screen.type("hello" + ENTER)
+        screen.wait_until(lambda: waiting_input(screen) == 6, what="the keys in the terminal")
+        assert "hello" not in screen.text()
+        (tmp_path / "go").touch()
+        screen.wait_for("Hello there.")
+        assert requests(project) == ["1 'hello'"]
+        assert screen.text().count("hello") == 1
+        leave(screen)
+
+
+def waiting_input(screen: PtyScreen) -> int:
+    """Bytes that were typed and not yet read."""
+    return struct.unpack("i", fcntl.ioctl(screen.slave, termios.FIONREAD, b"\0" * 4))[0]
+
+
+def test_the_persons_own_programs_get_their_own_modes(project: Path, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\nstty -g > {tmp_path}/in-editor\n")
+    editor.chmod(0o755)
+    with start("write", project, EDITOR=str(editor)) as screen:
+        before = as_stty_says(screen.modes_before)
+        prompt_is_ready(screen)
+        screen.type(f"!stty -g > {tmp_path}/in-shell" + ENTER)
+        screen.wait_until(lambda: filled(tmp_path / "in-shell"), what="the command")
+        prompt_is_ready(screen, 2)
+        screen.type("go" + ENTER)
+        question(screen)
+        screen.type("e")
+        screen.wait_for("Not changed in the editor.")
+        question(screen)
+        screen.type("n")
+        screen.wait_for("Reason")
+        screen.type(ENTER)
+        prompt_is_ready(screen, 3)
+        leave(screen)
+    assert (tmp_path / "in-shell").read_text().strip() == before
+    assert (tmp_path / "in-editor").read_text().strip() == before
+
+
+def filled(path: Path) -> bool:
+    return path.exists() and path.read_text().endswith("\n")
+
+
+def as_stty_says(modes: list[Any]) -> str:
+    """What stty calls these modes, asked on a terminal of its own."""
+    master, slave = os.openpty()
+    try:
+        termios.tcsetattr(slave, termios.TCSANOW, modes)
+        return subprocess.run(["stty", "-g"], stdin=slave, capture_output=True, text=True, check=True).stdout.strip()
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+@pytest.mark.parametrize("place", ["command", "turn"])
+def test_a_stopped_program_leaves_the_terminal_as_the_person_had_it(project: Path, tmp_path: Path, place: str) -> None:
+    with start("slow", project, SLOW=str(tmp_path)) as screen:
+        prompt_is_ready(screen)
+        screen.type(("/doctor" if place == "command" else "go") + ENTER)
+        if place == "command":
+            screen.wait_until((tmp_path / "running").exists, what="the command")
+        else:
+            screen.wait_for("Second par")
+        screen.type(CTRL_Z)
+        screen.wait_until(lambda: state(screen) == "T", what="the stop")
+        assert screen.modes_after() == screen.modes_before
+        screen.signal(signal.SIGCONT)
+        screen.wait_until(lambda: state(screen) != "T" and not echoes(screen), what="our modes")
+        (tmp_path / "go").touch()
+        screen.wait_for("all well") if place == "command" else screen.type(CTRL_C)
+        prompt_is_ready(screen, 2)
+        leave(screen)
+
+
+def state(screen: PtyScreen) -> str:
+    return Path(f"/proc/{screen.child.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def echoes(screen: PtyScreen) -> bool:
+    return bool(screen.modes_after()[3] & termios.ECHO)
