@@ -76,17 +76,13 @@ class Caches:
         return public
 
     def _expire(self, cache: _Cache, parsed: dict[str, Any]) -> None:
-        if "ttl" in parsed:
-            if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)s", parsed["ttl"])):
-                raise invalid_argument(f"Invalid value at 'cached_content.ttl', {parsed['ttl']}")
-            cache.expires = datetime.now(UTC) + timedelta(seconds=float(match[1]))
-        elif "expire_time" in parsed:
-            try:
-                cache.expires = datetime.fromisoformat(parsed["expire_time"])
-            except ValueError:
-                raise invalid_argument(
-                    f"Invalid value at 'cached_content.expire_time', {parsed['expire_time']}"
-                ) from None
+        for field, read in (("ttl", _after), ("expire_time", _moment)):
+            if field in parsed:
+                try:
+                    cache.expires = read(parsed[field])
+                except (ValueError, OverflowError):
+                    raise invalid_argument(f"Invalid value at 'cached_content.{field}', {parsed[field]}") from None
+                break
         cache.public["expireTime"] = _stamp(cache.expires)
 
     def _live(self, name: str) -> _Cache:
@@ -94,6 +90,20 @@ class Caches:
         if cache is None or cache.expires <= datetime.now(UTC):
             raise cache_not_found()
         return cache
+
+
+def _after(duration: str) -> datetime:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)s", duration)
+    if match is None:
+        raise ValueError(duration)
+    return datetime.now(UTC) + timedelta(seconds=float(match[1]))
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(text)  # a time needs its zone
+    return moment.astimezone(UTC)
 
 
 def _stamp(moment: datetime) -> str:

@@ -66,7 +66,7 @@ CURRENT: Sequence[KnownModel] = (
     KnownModel("gemini-3.7-flash", (3, 7), LOW_TO_HIGH, "MEDIUM", ANY_BUDGET, True),
     KnownModel("gemini-3.6-flash", (3, 6), MINIMAL_TO_HIGH, "MEDIUM", ANY_BUDGET, True),
     KnownModel("gemini-3.5-flash", (3, 5), MINIMAL_TO_HIGH, "MEDIUM", ANY_BUDGET, True),
-    KnownModel("gemini-3.5-flash-lite", (3, 5), MINIMAL_TO_HIGH, "MINIMAL", ANY_BUDGET),
+    KnownModel("gemini-3.5-flash-lite", (3, 5), MINIMAL_TO_HIGH, "MINIMAL", ANY_BUDGET, True),
     KnownModel("gemini-3.1-pro-preview", (3, 1), LOW_TO_HIGH, "HIGH", (128, 32_768)),
     KnownModel("gemini-3.1-pro-preview-customtools", (3, 1), LOW_TO_HIGH, "HIGH", (128, 32_768)),
     KnownModel("gemini-3.1-flash-lite", (3, 1), MINIMAL_TO_HIGH, "MINIMAL", ANY_BUDGET, True),

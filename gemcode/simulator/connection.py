@@ -6,10 +6,12 @@ import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import h11
 
 READ_SIZE = 1 << 16
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
 _SETTLE_SECONDS = 0.02  # lets the peer's kernel take what was written before a reset throws the rest away
 
 
@@ -63,7 +65,8 @@ class Connection:
         fields = dict(headers)
         if not any(name.lower() == "content-length" for name in fields):
             fields["Transfer-Encoding"] = "chunked"
-        await self._send(h11.Response(status_code=status, headers=list(fields.items())))
+        reason = _REASONS.get(status, "")
+        await self._send(h11.Response(status_code=status, headers=list(fields.items()), reason=reason))
 
     async def send(self, data: bytes) -> None:
         if data:

@@ -73,6 +73,7 @@ def key_missing() -> Rejected:
 
 
 def model_not_found(version: str, model: str, method: str) -> Rejected:
+    method = "generateContent" if method == "streamGenerateContent" else method  # streams are answered with this word
     return Rejected(
         404,
         "NOT_FOUND",

@@ -5,12 +5,16 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from gemcode.simulator.errors import bad_request
 from gemcode.simulator.fields import ENUMS, MESSAGES, PART_PAYLOADS
 
 TYPE_PREFIX = "type.googleapis.com/google.ai.generativelanguage"
+NOT_JSON = "Invalid JSON payload received."
+TOO_DEEP = "Message too deep. Max recursion depth reached."
+SHOWN_AROUND = 20  # characters of a broken body, on each side of the place
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 
 
@@ -38,8 +42,39 @@ def decode_bytes(text: str) -> bytes | None:
     return base64.b64decode(body + "=" * (-len(body) % 4))
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A body that is not JSON, and what the service's parser says about it."""
+
+    reason: str
+
+
+def read_json(body: bytes) -> Any:
+    """The value of a body, by the strict rules: UTF-8 only, no NaN. None for no body at all."""
+    if not body:
+        return None
+    try:
+        return json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        return Unreadable("Encountered non UTF-8 code points.")
+    except json.JSONDecodeError as error:
+        begin = max(0, error.pos - SHOWN_AROUND)
+        around = error.doc[begin : error.pos + SHOWN_AROUND]
+        return Unreadable(f"Unexpected token.\n{around}\n{' ' * (error.pos - begin)}^")
+    except RecursionError:
+        return Unreadable(TOO_DEEP)
+    except ValueError as error:  # a number with thousands of digits
+        return Unreadable(f"{error}.")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise json.JSONDecodeError(f"{name} is no JSON", name, 0)
+
+
 def read_payload(message: str, body: Any, version: str = "v1beta") -> dict[str, Any]:
     """The body with canonical (snake_case) keys; raises Rejected with one sentence for each thing it can't read."""
+    if not isinstance(body, dict):
+        raise bad_request([("", f'{NOT_JSON} Unknown name "": Root element must be a message.')])
     reader = _Reader(version)
     parsed = reader.message(message, body, "")
     if reader.violations:
@@ -129,7 +164,7 @@ class _Reader:
 
     def _unknown(self, key: str, path: str, why: str) -> None:
         place = f" at '{path}'" if path else ""
-        self._violation(path, f"Invalid JSON payload received. Unknown name {json.dumps(key)}{place}: {why}")
+        self._violation(path, f"{NOT_JSON} Unknown name {json.dumps(key)}{place}: {why}")
 
     def _invalid(self, path: str, type_name: str, value: Any) -> None:
         self._violation(path, f"Invalid value at '{path}' ({type_name}), {json.dumps(value, ensure_ascii=False)}")

@@ -1,6 +1,7 @@
 """The scenario file: replies in order, or chosen by what the request holds. Parsed strictly; see docs/simulator.md."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,6 +25,8 @@ from gemcode.simulator.reply import (
 
 Seconds = Annotated[float, Field(ge=0, le=3600)]
 HttpStatus = Annotated[int, Field(ge=200, le=599)]
+_PLAINER = re.compile(r"a valid dictionary(?: or instance of \w+)?")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class ScenarioError(Exception):
@@ -61,6 +64,8 @@ class ErrorSpec(_Strict):
             _check_name(self.name)
         elif self.code is None and not isinstance(self.status, int):
             raise ValueError("needs a name, a code, or a status that is a number")
+        if not all(_HEADER_NAME.fullmatch(name) and _fits_header(value) for name, value in self.headers.items()):
+            raise ValueError("headers must be of plain ASCII, on one line each")
         return self
 
     def as_reply_error(self) -> HttpError | str:
@@ -73,6 +78,10 @@ class ErrorSpec(_Strict):
         word = self.status if isinstance(self.status, str) else ""
         rejected = Rejected(self.code or status, word, self.message, self.details)
         return HttpError(status, rejected.body(), self.headers)
+
+
+def _fits_header(value: str) -> bool:
+    return value.isascii() and (value.isprintable() or not value)
 
 
 def _check_name(name: str) -> None:
@@ -96,6 +105,8 @@ class FaultSpec(_Strict):
         _check_name(self.error)
         if self.kind == "redirect" and not self.location:
             raise ValueError("a redirect needs a location")
+        if not _fits_header(self.location):
+            raise ValueError("a location must be of plain ASCII, on one line")
         return self
 
 
@@ -164,10 +175,27 @@ def parse_scenario(data: Mapping[str, Any]) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"]).lstrip(".")
-        message = first["msg"].removeprefix("Value error, ")
-        raise ScenarioError(f"{place or 'the scenario'}: {message}.") from None
+        raise ScenarioError(_sentence(error, data)) from None
+
+
+def _sentence(error: ValidationError, data: Mapping[str, Any]) -> str:
+    """The first mistake. Where a field takes several kinds, it says all of them, or where the nearest one is wrong."""
+    found = [(_place(each, data), _PLAINER.sub("an object", each["msg"])) for each in error.errors()]
+    place = max((place for place, _ in found if place.startswith(found[0][0])), key=len)
+    first, *others = dict.fromkeys(message for where, message in found if where == place)
+    message = " or ".join([first, *(other.removeprefix("Input should be ") for other in others)])
+    return f"{place or 'the scenario'}: {message.removeprefix('Value error, ')}."
+
+
+def _place(error: Mapping[str, Any], data: Any) -> str:
+    """As `replies[0].text`: only names that the file has or lacks, not those of the kinds that were tried."""
+    place = ""
+    for key in error["loc"]:
+        if isinstance(data, list) and isinstance(key, int):
+            place, data = f"{place}[{key}]", data[key]
+        elif isinstance(data, Mapping) and (key in data or error["type"] == "missing"):
+            place, data = f"{place}.{key}", data.get(key)
+    return place.lstrip(".")
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -176,7 +204,7 @@ def load_scenario(path: Path) -> Scenario:
         data = json.loads(path.read_bytes())
     except OSError as error:
         raise ScenarioError(f"{path} can't be read: {error.strerror}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{path} is not JSON: {error}.") from None
     if not isinstance(data, dict):
         raise ScenarioError(f"{path} must hold one JSON object.")

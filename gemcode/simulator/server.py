@@ -5,7 +5,6 @@ with running_simulator(scenario) as simulator: …        from plain code, in a 
 """
 
 import asyncio
-import json
 import re
 import socket
 import threading
@@ -15,24 +14,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import h11
 
 from gemcode.simulator.connection import Connection, Incoming
-from gemcode.simulator.errors import Rejected, bad_request
+from gemcode.simulator.errors import Rejected, invalid_argument
+from gemcode.simulator.payload import NOT_JSON, TOO_DEEP, Unreadable, read_json
 from gemcode.simulator.playback import COMMON_HEADERS, play, pretty
 from gemcode.simulator.reply import JSON_TYPE, Brain, HttpError, RecordedRequest, ScenarioExhausted
 from gemcode.simulator.scenario import Scenario, ScenarioBrain, parse_scenario
 from gemcode.simulator.service import Answer, Failure, Service, Settings
 
-_ROUTE = re.compile(
-    r"/(?P<version>v1|v1beta|v1alpha)/(?:cachedContents(?:/[\w-]+)?|models(?:/(?P<model>[^/:]+)(?::(?P<action>\w+))?)?)"
+_ROUTES = tuple(
+    re.compile(rf"(?:{methods}) /(?P<version>v1|v1beta|v1alpha)/{path}")
+    for methods, path in (
+        ("POST", r"models/(?P<model>[^/:]+):(?P<action>\w+)"),
+        ("GET", r"models(?:/(?P<model>[^/:]+))?"),
+        ("GET|POST", r"cachedContents"),
+        ("GET|PATCH|DELETE", r"cachedContents/[\w-]+"),
+    )
 )
 _SECRET_HEADERS = ("x-goog-api-key", "authorization", "cookie")
 _MASK = "***"
 LOOPBACK = "127.0.0.1"  # never another address: whoever can reach it can use it
-TOO_DEEP = "Invalid JSON payload received. Message too deep. Max recursion depth reached."
 _NOT_FOUND_PAGE = b"<!DOCTYPE html>\n<html lang=en>\n  <title>Error 404 (Not Found)!!1</title>\n"
 
 
@@ -132,22 +137,21 @@ class Simulator:
             await asyncio.gather(work, gone, return_exceptions=True)
 
     def _record(self, incoming: Incoming) -> RecordedRequest:
-        target = urlsplit(incoming.target)
-        query = dict(parse_qsl(target.query, keep_blank_values=True))
-        route = _ROUTE.fullmatch(unquote(target.path))
-        parts = route.groupdict("") if route else {"version": "", "model": "", "action": ""}
+        path = incoming.target.partition("?")[0]
+        found = (route.fullmatch(f"{incoming.method} {unquote(path)}") for route in _ROUTES)
+        parts = next((match.groupdict("") for match in found if match), {})
         request = RecordedRequest(
             number=len(self.requests) + 1,
             method=incoming.method,
-            path=target.path,
-            query={key: _MASK if key == "key" else value for key, value in query.items()},
+            path=path,
+            query={key: _MASK if key == "key" else value for key, value in _query(incoming).items()},
             headers={key: _MASK if key in _SECRET_HEADERS else value for key, value in incoming.headers.items()},
-            body=_parse(incoming.body),
+            body=read_json(incoming.body),
             size=len(incoming.body),
             time=time.time(),
-            version=parts["version"],
-            model=parts["model"],
-            action=parts["action"],
+            version=parts.get("version", ""),
+            model=parts.get("model", ""),
+            action=parts.get("action", ""),
         )
         self.requests.append(request)
         return request
@@ -155,17 +159,16 @@ class Simulator:
     async def _answer(self, connection: Connection, incoming: Incoming, request: RecordedRequest) -> None:
         try:
             if not request.version:
-                raise Rejected(404, "NOT_FOUND", f"no such path: {request.path}")
-            query = dict(parse_qsl(urlsplit(incoming.target).query))
-            key = incoming.headers.get("x-goog-api-key") or query.get("key")
+                raise Rejected(404, "NOT_FOUND", f"no such path: {request.method} {request.path}")
+            key = incoming.headers.get("x-goog-api-key") or _query(incoming).get("key")
             self._service.check_key(key, incoming.headers.get("authorization"))
-            if isinstance(request.body, _Unreadable):
-                raise bad_request([("", f"Invalid JSON payload received. {request.body.reason}")])
+            if isinstance(request.body, Unreadable):
+                raise invalid_argument(f"{NOT_JSON} {request.body.reason}")
             outcome = self._service.handle(request)
         except Rejected as rejected:
             await self._refuse(connection, request, rejected)
         except RecursionError:
-            await self._refuse(connection, request, bad_request([("", TOO_DEEP)]))
+            await self._refuse(connection, request, invalid_argument(f"{NOT_JSON} {TOO_DEEP}"))
         except ScenarioExhausted as exhausted:
             await self._refuse(connection, request, Rejected(500, "INTERNAL", str(exhausted)))
         except Exception as error:  # noqa: BLE001 - a brain is user code: its bug must reach the client and the log
@@ -197,20 +200,8 @@ async def _send_error(connection: Connection, error: HttpError, request: Recorde
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Unreadable:
-    """A body that is not JSON."""
-
-    reason: str
-
-
-def _parse(body: bytes) -> Any:
-    if not body:
-        return None
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        return _Unreadable(str(error))
+def _query(incoming: Incoming) -> dict[str, str]:
+    return dict(parse_qsl(incoming.target.partition("?")[2], keep_blank_values=True))
 
 
 def _prepare(source: Brain | Scenario | Mapping[str, Any], settings: Settings) -> tuple[Brain, Settings]:

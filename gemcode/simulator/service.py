@@ -1,6 +1,7 @@
 """What the service does with one request: checks it, asks the brain, shapes the answer. Knows no sockets."""
 
 import base64
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from gemcode.simulator.signatures import Signatures, canonical_json
 INVALID_KEY = "invalid"  # refused even when every other key passes
 DEFAULT_PAGE_SIZE = 50
 GENERATE = ("generateContent", "streamGenerateContent")
+_COUNT = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +182,11 @@ class Service:
 
     def _remember(self, model: KnownModel, body: dict[str, Any], events: Iterable[Event]) -> None:
         """What the scenario itself put on the wire is genuine when it comes back."""
-        for candidate in _candidates(events):
+        for candidate in (candidate for event in events for candidate in _objects(event.body, "candidates")):
             if token := decode_bytes(str(candidate.get("continuationToken", ""))):
                 self._pending.setdefault(token, _Pending(_request_key(body), None))
-            content = candidate.get("content")
-            for part in (content.get("parts") or []) if isinstance(content, dict) else []:
-                if isinstance(part, dict) and (signature := decode_bytes(str(part.get("thoughtSignature", "")))):
+            for part in _objects(candidate.get("content"), "parts"):
+                if signature := decode_bytes(str(part.get("thoughtSignature", ""))):
                     self._signatures.remember(model.name, signature)
 
     def _count(self, request: RecordedRequest) -> dict[str, Any]:
@@ -205,7 +206,7 @@ class Service:
         models = [catalog.description(model) for model in catalog.listing(request.version)]
         size = request.query.get("pageSize") or str(DEFAULT_PAGE_SIZE)
         start = request.query.get("pageToken") or "0"
-        if not (size.isdecimal() and start.isdecimal()):
+        if not (_COUNT.fullmatch(size) and _COUNT.fullmatch(start)):
             raise invalid_argument()
         first, last = int(start), int(start) + (int(size) or DEFAULT_PAGE_SIZE)
         page: dict[str, Any] = {"models": models[first:last]}
@@ -215,7 +216,10 @@ class Service:
 def _http_error(reply: Reply, request: RecordedRequest) -> HttpError:
     if isinstance(reply.error, HttpError):
         return reply.error
-    rejected = READY_MADE[str(reply.error)](request.model, reply.retry_after)
+    if reply.error == "not_found":  # the one body that repeats the version of the address
+        rejected = model_not_found(request.version, request.model, request.action)
+    else:
+        rejected = READY_MADE[str(reply.error)](request.model, reply.retry_after)
     return HttpError(rejected.http_code, rejected.body())
 
 
@@ -240,7 +244,7 @@ def _split(reply: Reply, size: int) -> tuple[Reply, Reply | None]:
     return reply, None
 
 
-def _candidates(events: Iterable[Event]) -> Iterable[dict[str, Any]]:
-    for event in events:
-        found = event.body.get("candidates") if isinstance(event.body, dict) else None
-        yield from (item for item in found or [] if isinstance(item, dict))
+def _objects(holder: Any, field: str) -> list[dict[str, Any]]:
+    """The objects in a list of an event; a scenario may send events of any form."""
+    found = holder.get(field) if isinstance(holder, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gemcode.simulator.errors import Rejected
 from gemcode.simulator.fields import MESSAGES
-from gemcode.simulator.payload import camel_case, decode_bytes, read_payload
+from gemcode.simulator.payload import Unreadable, camel_case, decode_bytes, read_json, read_payload
 
 HELLO = [{"role": "user", "parts": [{"text": "hi"}]}]
 
@@ -143,7 +143,27 @@ def test_a_part_of_the_wrong_kind_is_named(part: dict[str, Any], message: str) -
 
 @pytest.mark.parametrize("body", ["text", [], 5, True])
 def test_a_body_that_is_no_object_is_refused(body: Any) -> None:
-    assert refusal(body).http_code == 400
+    assert refusal(body).message == 'Invalid JSON payload received. Unknown name "": Root element must be a message.'
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"contents": oops}', 'Unexpected token.\n{"contents": oops}\n             ^'),
+        (b'{"a": ' + b" " * 40 + b"?", "Unexpected token.\n" + " " * 20 + "?\n" + " " * 20 + "^"),
+        (b'{"temperature": NaN}', "Unexpected token.\nNaN\n^"),
+        (b"\x1f\x8b\x08", "Encountered non UTF-8 code points."),
+        ("{}".encode("utf-16"), "Encountered non UTF-8 code points."),
+        (b"[" * 100_000, "Message too deep. Max recursion depth reached."),
+    ],
+)
+def test_what_is_no_json_is_told_with_its_place(body: bytes, reason: str) -> None:
+    assert read_json(body) == Unreadable(reason)
+
+
+def test_json_may_begin_with_a_byte_order_mark() -> None:
+    assert read_json(b"\xef\xbb\xbf{}") == {}
+    assert read_json(b"") is None
 
 
 @pytest.mark.parametrize("mode", ["any", "ANY", "Any"])

@@ -212,7 +212,8 @@ def test_budgets_outside_of_a_models_range_are_refused(model: str, budget: int, 
 
 @pytest.mark.parametrize(
     ("model", "budget"),
-    [("gemini-2.5-pro", 128), ("gemini-2.5-pro", -1), ("gemini-2.5-flash", 0), ("gemini-2.5-flash-lite", 24576)],
+    [("gemini-2.5-pro", 128), ("gemini-2.5-pro", -1), ("gemini-2.5-flash", 0), ("gemini-2.5-flash-lite", 24576)]
+    + [(f"gemini-{name}", 0) for name in ("3.5-flash-lite", "3.1-flash-lite", "3.6-flash", "3-flash-preview")],
 )
 def test_budgets_inside_of_a_models_range_pass(model: str, budget: int) -> None:
     accept(thinking(thinkingBudget=budget), model)
@@ -243,6 +244,13 @@ def test_aliases_exist_on_v1beta_only(alias: str) -> None:
 @pytest.mark.parametrize("model", ["gemini-3.8-flahs", "gemini-9-pro", "gemini-3.9-flash", "gpt-6", "", "gemini-4"])
 def test_unknown_models_are_not_found(model: str) -> None:
     assert refusal({}, model).status == "NOT_FOUND"
+
+
+def test_a_stream_of_an_unknown_model_is_answered_in_the_words_of_the_unary_call() -> None:
+    message = refusal({}, "gemini-9-pro", method="streamGenerateContent").message
+    assert message.startswith("models/gemini-9-pro is not found for API version v1")
+    assert "or is not supported for generateContent. Call ModelService.ListModels" in message
+    assert "not supported for countTokens" in refusal({}, "gemini-9-pro", method="countTokens").message
 
 
 def test_an_unknown_method_of_a_known_model_is_not_found() -> None:

@@ -119,6 +119,21 @@ def test_the_quota_errors_announce_their_delays() -> None:
         ({"schema": 1}, "replies: Field required."),
         ({"schema": 1, "replies": [{"txet": "a"}]}, "replies[0].txet: Extra inputs are not permitted."),
         ({"schema": 1, "replies": [{}, {"calls": [{"args": {}}]}]}, "replies[1].calls[0].name: Field required."),
+        ({"schema": 1, "replies": ["hi"]}, "replies[0]: Input should be an object."),
+        ({"schema": 1, "replies": [{"text": 5}]}, "replies[0].text: Input should be a valid string or a valid list."),
+        ({"schema": 1, "replies": [{"text": ["a", 5]}]}, "replies[0].text[1]: Input should be a valid string."),
+        (
+            {"schema": 1, "replies": [{"repeat": "twice"}]},
+            "replies[0].repeat: Input should be a valid integer or 'forever'.",
+        ),
+        (
+            {"schema": 1, "replies": [{"http_error": {"status": 502, "headers": {"X": "two\nlines"}}}]},
+            "replies[0].http_error: headers must be of plain ASCII, on one line each.",
+        ),
+        (
+            {"schema": 1, "replies": [{"fault": {"kind": "redirect", "location": "/café"}}]},
+            "replies[0].fault: a location must be of plain ASCII, on one line.",
+        ),
         (
             {"schema": 1, "replies": [{"delay_first": -1}]},
             "replies[0].delay_first: Input should be greater than or equal to 0.",
@@ -163,6 +178,9 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"scenario\.json can't be read: No such file"):
         load_scenario(path)
     path.write_text("{")
+    with pytest.raises(ScenarioError, match=r"scenario\.json is not JSON"):
+        load_scenario(path)
+    path.write_text("[" * 100_000)
     with pytest.raises(ScenarioError, match=r"scenario\.json is not JSON"):
         load_scenario(path)
     path.write_text("[]")

@@ -223,6 +223,55 @@ def test_other_paths_get_an_html_page(path: str) -> None:
     assert response.headers["content-type"].startswith("text/html")
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"/v1/models/{MODEL}:generateContent"),
+        ("PUT", f"/v1/models/{MODEL}:streamGenerateContent"),
+        ("POST", "/v1/models"),
+        ("DELETE", f"/v1/models/{MODEL}"),
+        ("PUT", "/v1/cachedContents"),
+        ("POST", "/v1/cachedContents/abc"),
+    ],
+)
+def test_another_method_than_the_routes_own_gets_the_page_too(method: str, path: str) -> None:
+    with running_simulator(FOREVER) as simulator, client(simulator) as http:
+        response = http.request(method, path, json=HELLO)
+    assert response.status_code == 404
+    assert response.headers["content-type"].startswith("text/html")
+    assert simulator.violations[0].message == f"no such path: {method} {path}"
+
+
+@pytest.mark.parametrize("target", ["http://[::1", "//[/x", "*", "/v1/models?%", "/%ff"])
+def test_no_target_breaks_the_server(target: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with running_simulator(FOREVER) as simulator:
+        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        assert exchange(simulator, head.encode()).startswith(b"HTTP/1.1 40")
+        assert len(simulator.requests) == 1
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_status_comes_with_its_words() -> None:
+    replies = ({"http_error": {"status": 502, "body": "<html>"}}, {"http_error": {"name": "high_demand"}})
+    with running_simulator(scenario(*replies)) as simulator, client(simulator) as http:
+        assert [post(http).reason_phrase for _ in range(2)] == ["Bad Gateway", "Service Unavailable"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+def test_a_scripted_404_repeats_the_version_of_the_address(version: str) -> None:
+    scripted = scenario({"http_error": {"name": "not_found"}})
+    with running_simulator(scripted) as simulator, client(simulator) as http:
+        message = post(http, version=version).json()["error"]["message"]
+    assert message.startswith(f"models/{MODEL} is not found for API version {version}, or is")
+
+
+@pytest.mark.parametrize("events", [[5], [None], [{"candidates": 5}], [{"candidates": [{"content": {"parts": 5}}]}]])
+def test_raw_events_of_any_form_are_sent(events: list[Any]) -> None:
+    with running_simulator(scenario({"raw_events": events})) as simulator, client(simulator) as http:
+        assert post(http, "streamGenerateContent").json() == events
+    assert simulator.violations == []
+
+
 @pytest.mark.parametrize("body", [b"{", b"nonsense", b'{"a":' * 5000, b"\xff\xfe"])
 def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
     with running_simulator(FOREVER) as simulator, client(simulator) as http:
@@ -298,7 +347,8 @@ def test_models_are_listed_in_pages() -> None:
         assert names == [model["name"] for model in everything["models"]]
         assert "models/gemini-flash-latest" in names
         assert "models/gemini-flash-latest" not in http.get("/v1/models").text
-        assert http.get("/v1/models", params={"pageToken": "x"}).status_code == 400
+        for wrong in ({"pageToken": "x"}, {"pageSize": "-1"}, {"pageSize": "9" * 5000}):
+            assert http.get("/v1/models", params=wrong).json()["error"]["status"] == "INVALID_ARGUMENT"
 
 
 def test_one_model_can_be_asked_for() -> None:
@@ -371,6 +421,19 @@ def test_explicit_caches_live_and_expire() -> None:
         again = http.post("/v1beta/cachedContents", json={"model": f"models/{MODEL}", "systemInstruction": big}).json()
         assert http.delete(f"/v1beta/{again['name']}").json() == {}
         assert http.delete(f"/v1beta/{again['name']}").status_code == 403
+
+
+@pytest.mark.parametrize(
+    "expiry",
+    [{"ttl": "9" * 30 + "s"}, {"ttl": "5m"}]
+    + [{"expireTime": time} for time in ("soon", "2027-01-01T00:00:00", "9999-12-31T23:59:59-23:00")],
+)
+def test_an_expiry_that_is_no_time_is_refused(expiry: dict[str, str]) -> None:
+    big = {"parts": [{"text": "word " * 2000}]}
+    with running_simulator(FOREVER) as simulator, client(simulator) as http:
+        made = http.post("/v1/cachedContents", json={"model": f"models/{MODEL}", "systemInstruction": big, **expiry})
+        assert made.json()["error"]["message"].startswith("Invalid value at 'cached_content.")
+        assert http.get("/v1/cachedContents").json() == {"cachedContents": []}
 
 
 def test_an_unknown_model_of_the_scenario_is_served() -> None:
