@@ -34,7 +34,7 @@ from gemcode.terminal.view import About
 from gemcode.tools.workbench import Workbench
 from gemcode.workspace import osfs
 from gemcode.workspace.known import KnownVersions
-from gemcode.workspace.root import Root
+from gemcode.workspace.root import Root, is_root_or_home
 from gemcode.workspace.store import Store
 
 INSTRUCTION_FILES = ("AGENTS.md", "GEMINI.md")
@@ -101,7 +101,7 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
             audit = Audit(store.directory / "audit", session_id)
             registry = ToolRegistry(_late_tools(bench), audit, limits, strict=settings.strict_arguments)
             instructions, notices = _instructions(root)
-            notices = (*settings.warnings, *store.notices, *notices)
+            notices = (*_place_notice(root), *settings.warnings, *store.notices, *notices)
             sessions = SessionStore(store.directory / "sessions", root.display, __version__)
             sessions.prune(settings.session_days)
             yield Project(settings, session_id, root, store, bench, registry, sessions, audit, instructions, notices)
@@ -115,6 +115,15 @@ def _closing(store: Store) -> Iterator[None]:
     finally:
         for notice in store.close():
             write_stderr(f"! {escape(notice)}\n")
+
+
+def _place_notice(root: Root) -> tuple[str, ...]:
+    """The model may read whatever lies below: a home directory is more than anybody means to show."""
+    return (
+        (f"{root.display} is your home directory or above it: better name one project.",)
+        if is_root_or_home(root)
+        else ()
+    )
 
 
 def _late_tools(bench: Workbench) -> Iterator[AnyTool]:

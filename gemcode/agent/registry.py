@@ -314,7 +314,7 @@ class ToolRegistry:
         result = failure(call, error)
         tool = self.load().get(call.name)
         if tool and tool.effect is Effect.WRITE:
-            turn.refused[subject] = error.message
+            turn.refused[subject] = error.said or error.message
         if self._audit:
             with contextlib.suppress(OSError):  # nothing ran, so nothing is hidden
                 self._audit.outcome(self._audit.intent(call, self.effect(call.name)), call, decision, result)

@@ -38,7 +38,9 @@ class Turn:
         if status is Status.OK and self.state.refused:
             status = Status.WRITE_REFUSED
             path, why = next(iter(self.state.refused.items()))
-            error = GemcodeError(f"Not written: {path}. {why}", "Allow writes with --approve, or answer y when asked.")
+            why = f"{why[:1].upper()}{why[1:].removesuffix('.')}."
+            hint = "Answer y when asked, or allow it: --approve edits (ordinary files) or all."
+            error = GemcodeError(f"Not written: {path}. {why}", hint)
         return Outcome(
             status=status,
             answer=self.answer,

@@ -14,7 +14,6 @@ from gemcode.terminal.look import choose_look, terminal_size
 from gemcode.terminal.safe import escape, write_stdout
 from gemcode.terminal.tty import input_descriptor, is_terminal
 from gemcode.workspace.probe import can_exchange
-from gemcode.workspace.root import is_root_or_home
 
 PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy")
 
@@ -88,8 +87,6 @@ def _proxies() -> Iterator[Finding]:
 def _project(project: app.Project) -> Iterator[Finding]:
     root = project.root
     yield Finding("project", root.display, True)
-    if is_root_or_home(root):
-        yield Finding("project", "this is your home directory or above it: better start in one project", False)
     resolver = (
         "openat2: the kernel keeps every path inside"
         if root.resolver == "openat2"

@@ -1,6 +1,7 @@
 """`gemcode tools` and `gemcode models`: what the model gets, and what there is to choose from. No request is made."""
 
 import json
+import textwrap
 from datetime import date
 
 from gemcode import app
@@ -20,7 +21,10 @@ def tools(options: app.Options, *, as_json: bool) -> int:
         return 0
     for declaration in declarations:
         arguments = ", ".join(declaration.schema.get("properties", {}))
-        write_stdout(f"{declaration.name:13} {declaration.description}\n{'':13} arguments: {arguments}\n")
+        said = f"{declaration.description} Arguments: {arguments}."
+        write_stdout(
+            textwrap.fill(said, 80, initial_indent=f"{declaration.name:13} ", subsequent_indent=" " * 14) + "\n"
+        )
     return 0
 
 
@@ -31,18 +35,21 @@ def models(options: app.Options, *, as_json: bool) -> int:
         rows = [_as_json(model, settings.model, today) for model in catalog.MODELS]
         write_stdout(json.dumps({"as_of": catalog.AS_OF.isoformat(), "models": rows}, indent=2) + "\n")
         return 0
-    write_stdout(f"  {'model':34} {'in / out / cached':>20}  thinking\n")
+    write_stdout(f"  {'model':34} {'USD in/out/cached':>17} thinking\n")
     for model in catalog.MODELS:
         price = catalog.price_on(model, today)
         mark = "*" if model.name == settings.model else " "
-        cost = f"{price.input:.2f} / {price.output:.2f} / {price.cached:.3g}"
+        cost = f"{price.input:.2f}/{price.output:.2f}/{price.cached:.3g}"
         levels = " ".join(f"[{level}]" if level == model.default_level else level for level in model.thinking_levels)
-        write_stdout(f"{mark} {model.name:34} {cost:>20}  {levels or 'budget'}\n")
+        write_stdout(f"{mark} {model.name:34} {cost:>17} {levels or 'budget'}\n")
     if catalog.find(settings.model) is None:
         write_stdout(f"* {escape(settings.model, single_line=True)} (not in this list: tokens are shown without USD)\n")
-    write_stdout(
-        f"USD per million tokens as of {catalog.AS_OF}; output includes thinking. * active, [default level].\n"
-    )
+    write_stdout(f"USD per million tokens as of {catalog.AS_OF}; out includes thinking.\n")
+    for limits in sorted({(model.input_limit, model.output_limit) for model in catalog.MODELS}):
+        names = [model.name for model in catalog.MODELS if (model.input_limit, model.output_limit) == limits]
+        which = "all models" if len(names) == len(catalog.MODELS) else ", ".join(names)
+        write_stdout(f"Limits of {which}: {limits[0]:,} tokens in, {limits[1]:,} out.\n")
+    write_stdout("* active, [default level].\n")
     return 0
 
 

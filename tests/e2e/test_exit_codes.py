@@ -200,6 +200,16 @@ def test_5_is_a_complete_answer_without_its_write(place: Place) -> None:
     assert (*outcome(result), result.json["answer"]) == (5, "write_refused", "Not written.")
 
 
+@pytest.mark.parametrize(("flags", "path"), [(("--approve", "ask"), "x.txt"), (("-y",), "Makefile")])
+def test_5_tells_a_person_what_a_person_can_do(place: Place, flags: tuple[str, ...], path: str) -> None:
+    """And not what the model was told. What runs later needs more than --approve edits."""
+    result = ask(place, calls(call("write_file", path=path, content="x\n")), says("Not written."), flags=flags)
+    assert outcome(result) == (5, "write_refused")
+    message = f"Not written: {path}. Declined: nobody is there to confirm it: gemcode runs without a terminal."
+    assert result.json["error"]["message"] == message
+    assert "--approve edits" in result.json["error"]["hint"] and " all" in result.json["error"]["hint"]
+
+
 @pytest.mark.parametrize("path", ["../out.txt", ".git/hooks/pre-commit", "/etc/motd", ".gemcode.toml"])
 def test_5_also_when_the_path_was_refused(place: Place, path: str) -> None:
     result = ask(place, calls(call("write_file", path=path, content="x\n")), says("Refused."), flags=("-y",))

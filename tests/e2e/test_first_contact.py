@@ -156,3 +156,18 @@ def test_a_flag_alone_is_for_chat_too(place: Place) -> None:
     assert place.ask("My name is Ada.", replies=[says("Noted.")]).code == 0
     result = place.run("-c", stdin=b"Who am I?\n", replies=[says("Ada.")])
     assert [content["role"] for content in result.requests[0].contents] == ["user", "model", "user"]
+
+
+def test_a_home_directory_as_the_project_is_said_at_start(place: Place) -> None:
+    for home, said in ((place.project, True), (place.project / "below", True), (place.base, False)):
+        home.mkdir(exist_ok=True)
+        for arguments in (("ask", "hi"), ("chat", "hi"), ("doctor",)):
+            result = place.run(*arguments, env={"HOME": str(home)}, replies=[says("Hello.")])
+            assert ("is your home directory or above it" in result.stdout + result.stderr) is said, (home, arguments)
+
+
+def test_models_and_tools_tell_all_of_it_in_80_columns(place: Place) -> None:
+    shown = place.run("models").stdout
+    for told in ("* gemini-3.8-flash", "0.75/3.75/0.075", "low [medium] high", "1,048,576 tokens in, 65,536 out"):
+        assert told in shown
+    assert max(map(len, (shown + place.run("tools").stdout).splitlines())) <= 80
