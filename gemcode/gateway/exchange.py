@@ -22,11 +22,11 @@ from gemcode.gateway.dialect import (
     Failure,
     FailureKind,
     ReplyEvent,
-    Started,
     dump_bytes,
 )
 
 _DRAIN_LIMIT = 4 * BODY_LIMIT
+_FULL = 64 * 1024  # bytes that wait for the client
 
 
 class ClientGone(Exception):
@@ -43,7 +43,6 @@ class Exchange:
         self.headers = Headers(scope=scope)
         self.query: str = scope.get("query_string", b"").decode("latin-1")
         self.status = 0  # of the answer, once it has begun
-        self.sent = 0  # writes of the body
         self._receive = receive
         self._send = send
 
@@ -86,7 +85,6 @@ class Exchange:
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
 
     async def write(self, data: bytes, *, more: bool = True) -> None:
-        self.sent += 1
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
     async def answer(self, status: int, data: bytes, content_type: str, headers: dict[str, str] | None = None) -> None:
@@ -125,43 +123,79 @@ class Exchange:
         The answer begins with the first event, so that a failure before it still has an HTTP status of its own.
         Returns the failure that broke a stream under way; one before the first byte is raised.
         """
-        pinging = asyncio.create_task(self._keep_alive(encoder, ping_seconds))
-        waiting = b""
+        outbox = _Outbox(self, encoder, ping_seconds)
         try:
             async with aclosing(events):
                 async for event in events:
-                    waiting += encoder.feed(event)
+                    frames = encoder.feed(event)
                     if isinstance(event, Ended):
                         keep(encoder)  # before the client knows the end: its next request may build on it
-                    elif not isinstance(event, Started):  # the start goes out with what follows it at once
-                        await self._frame(encoder, waiting)
-                        waiting = b""
+                    await outbox.put(frames)
+            await outbox.close()
         except Failure as failure:
-            if not self.status and failure.kind not in encoder.told_failures:
+            if outbox.untouched and failure.kind not in encoder.told_failures:
                 raise
-            await self._frame(encoder, encoder.fail(failure), more=False)
+            await outbox.close(encoder.fail(failure))
             return failure
         finally:
-            pinging.cancel()
-        await self._frame(encoder, waiting, more=False)
+            outbox.abandon()
         return None
-
-    async def _frame(self, encoder: Encoder, data: bytes, *, more: bool = True) -> None:
-        if not self.status:
-            await self.begin(200, encoder.content_type, {"cache-control": "no-cache"})
-        if data or not more:
-            await self.write(data, more=more)
-
-    async def _keep_alive(self, encoder: Encoder, seconds: float) -> None:
-        while ping := encoder.ping():
-            seen = self.sent
-            await asyncio.sleep(seconds)
-            if self.sent == seen:
-                await self._frame(encoder, ping)
 
     async def _wait_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+
+class _Outbox:
+    """Frames on their way to the client: those that are ready together leave in one write, and silence is filled."""
+
+    def __init__(self, exchange: Exchange, encoder: Encoder, ping_seconds: float) -> None:
+        self._exchange = exchange
+        self._encoder = encoder
+        self._ping_seconds = ping_seconds
+        self._waiting = b""
+        self._ready = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._courier = asyncio.create_task(self._carry())
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the client has heard nothing yet, nor will."""
+        return not self._exchange.status and not self._waiting
+
+    async def put(self, frames: bytes) -> None:
+        self._waiting += frames
+        if len(self._waiting) < _FULL:
+            self._ready.set()
+        else:
+            await self._flush()  # waits for a slow client, and so the service does
+
+    async def close(self, frames: bytes = b"") -> None:
+        """The end of the answer."""
+        self._waiting += frames
+        await self._flush(more=False)
+
+    def abandon(self) -> None:
+        self._courier.cancel()
+
+    async def _carry(self) -> None:
+        """Its turn comes when whoever fills the outbox has to wait for the service."""
+        while True:
+            try:
+                async with asyncio.timeout(self._ping_seconds):
+                    await self._ready.wait()
+            except TimeoutError:
+                self._waiting += self._encoder.ping()
+            await self._flush()
+
+    async def _flush(self, *, more: bool = True) -> None:
+        async with self._writing:
+            self._ready.clear()
+            frames, self._waiting = self._waiting, b""
+            if frames and not self._exchange.status:
+                await self._exchange.begin(200, self._encoder.content_type, {"cache-control": "no-cache"})
+            if frames or not more:
+                await self._exchange.write(frames, more=more)
 
 
 def parse_object(data: bytes) -> JsonObject:
