@@ -4,8 +4,10 @@ Ignoring only shortens listings; it never permits or forbids anything.
 """
 
 import os
+from dataclasses import replace
 
 from gemcode.frozen import frozen
+from gemcode.workspace.tracked import Tracked
 from gemcode.workspace.wildmatch import compile_set, encode_name, literal_length, translate
 
 MAX_BYTES = 64 << 10
@@ -46,27 +48,48 @@ class IgnoreFile:
 
 @frozen
 class IgnoreStack:
-    """The ignore files that hold in one directory, strongest first: gemcode's own before git's, near before far."""
+    """The ignore files that hold in one directory, strongest first: gemcode's own before git's, near before far.
+
+    Git's do not hold for what git tracks. `inside`: in a directory that git ignores, but for the tracked files in it.
+    """
 
     own: tuple[IgnoreFile, ...] = ()
     git: tuple[IgnoreFile, ...] = ()
+    tracked: Tracked = Tracked()
+    inside: bool = False
 
     def with_own(self, file: IgnoreFile) -> "IgnoreStack":
-        return IgnoreStack((file, *self.own), self.git) if file else self
+        return replace(self, own=(file, *self.own)) if file else self
 
     def with_git(self, file: IgnoreFile) -> "IgnoreStack":
-        return IgnoreStack(self.own, (file, *self.git)) if file else self
+        return replace(self, git=(file, *self.git)) if file else self
 
     def __bool__(self) -> bool:
         return bool(self.own or self.git)
 
     def ignores(self, path: str, is_directory: bool) -> bool:
         encoded = encode_name(path)
-        for file in (*self.own, *self.git) if self.own else self.git:
-            verdict = file.verdict(encoded, is_directory)
-            if verdict is not None:
-                return verdict
-        return False
+        verdict = _first_verdict(self.own, encoded, is_directory) if self.own else None
+        if verdict is not None:
+            return verdict
+        return self._ignored_by_git(encoded, is_directory) and not self.tracked.has(encoded, is_directory)
+
+    def below(self, directory: str) -> "IgnoreStack":
+        """The same for what is in a directory that it does not ignore."""
+        encoded = encode_name(directory)
+        brought_back = self.own and _first_verdict(self.own, encoded, True) is False
+        return replace(self, inside=True) if not brought_back and self._ignored_by_git(encoded, True) else self
+
+    def _ignored_by_git(self, path: bytes, is_directory: bool) -> bool:
+        return self.inside or _first_verdict(self.git, path, is_directory) is True
+
+
+def _first_verdict(files: tuple[IgnoreFile, ...], path: bytes, is_directory: bool) -> bool | None:
+    for file in files:
+        verdict = file.verdict(path, is_directory)
+        if verdict is not None:
+            return verdict
+    return None
 
 
 @frozen

@@ -14,11 +14,12 @@ from typing import NamedTuple, TypeAlias
 
 from gemcode.agent.errors import ToolError
 from gemcode.frozen import frozen
-from gemcode.workspace import names, osfs
+from gemcode.workspace import names, osfs, tracked
 from gemcode.workspace.ignore import MAX_BYTES, IgnoreFile, IgnoreStack
 from gemcode.workspace.refusal import tool_error
 from gemcode.workspace.resolve import open_by_walk
 from gemcode.workspace.root import Root, closing_on_error
+from gemcode.workspace.tracked import Tracked
 from gemcode.workspace.wildmatch import compile_glob
 
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY
@@ -203,7 +204,8 @@ def _enter(root: Root, levels: list[_Level], entry: _Entry, limits: ListingLimit
         fd = open_by_walk(level.fd, name, _DIRECTORY_FLAGS, False)[0]
         with closing_on_error(fd):
             root.admit(fd, shown)
-            return _scan(fd, prefix, level.ignore, limits, report)
+            ignore = level.ignore.below(prefix[:-1]) if level.ignore else level.ignore
+            return _scan(fd, prefix, ignore, limits, report)
     except ToolError as error:
         report.leave_out(error.message, error.kind)
         return None
@@ -245,12 +247,19 @@ def _kind(entry: "os.DirEntry[str]") -> str:
 
 
 def _read_exclude(root: Root, report: WalkReport) -> IgnoreStack:
+    """What git keeps for this clone: its own exclude file, and which files it tracks in spite of all rules."""
+    stack = IgnoreStack(tracked=Tracked(lambda: _read_own(root, ".git/index", tracked.MAX_BYTES)))
+    data = _read_own(root, ".git/info/exclude", MAX_BYTES + 1)
+    return stack.with_git(_compile(data, "", ".git/info/exclude", report))
+
+
+def _read_own(root: Root, path: str, limit: int) -> bytes:
+    """The beginning of a file of git's; nothing where there is none."""
     try:
-        with root.open_file(".git/info/exclude", internal=True) as file:
-            data = osfs.read_all(file.fd, MAX_BYTES + 1)
+        with root.open_file(path, internal=True) as file:
+            return osfs.read_all(file.fd, limit)
     except (ToolError, OSError):
-        return IgnoreStack()
-    return IgnoreStack().with_git(_compile(data, "", ".git/info/exclude", report))
+        return b""
 
 
 def _read_ignore_files(

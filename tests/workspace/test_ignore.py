@@ -146,8 +146,20 @@ def compare_one_tree(directory: Path, seed: int) -> None:
     if source.random() < 0.3:
         (directory / ".git" / "info").mkdir(exist_ok=True)
         (directory / ".git" / "info" / "exclude").write_bytes(random_ignore_file(source))
+    track_some(directory, source)
     with Root.open(directory) as root:
         assert listed_by_us(root) == listed_by_git(directory), f"seed {seed}"
+
+
+def track_some(directory: Path, source: random.Random) -> None:
+    """Let git track a few files, ignored ones among them, in an index of any version."""
+    files = [path for path in directory.rglob("*") if not path.is_dir() and ".git" not in path.parts]
+    chosen = [path for path in sorted(files) if source.random() < 0.15]
+    if chosen and source.random() < 0.5:
+        names = b"\0".join(os.fsencode(path.relative_to(directory)) for path in chosen)
+        command = [GIT, "--literal-pathspecs", "add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]
+        subprocess.run(command, cwd=directory, check=True, input=names)
+        subprocess.run([GIT, "update-index", "--index-version", source.choice("234")], cwd=directory, check=True)
 
 
 @pytest.mark.skipif(GIT is None, reason="git is not installed")
