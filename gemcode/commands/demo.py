@@ -67,7 +67,7 @@ STOPS = (
         "a write is shown before it happens. Press n, and say why.",
         "Fix the rounding in the cart.",
         _failed("denied"),
-        ("n", "first explain it to me"),
+        ("n", "the prices first"),
     ),
     Stop(
         "a change may have several hunks. Press h, take some, then y.",

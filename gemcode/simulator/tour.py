@@ -51,7 +51,7 @@ def _explained(results: Results) -> Reply:
     return Reply.says(
         f"Line {line} of `shop/cart.py` rounds **each line** and then adds up:\n\n",
         f"```python\n{OLD_TOTAL.strip()}\n```\n\n",
-        "Three lines of 0.335 give 1.02 instead of 1.00. It should add first and round once.",
+        "Three lines of 0.335 give 1.02 instead of 1.01. It should add first and round once.",
     )
 
 

@@ -91,7 +91,7 @@ def test_unattended_the_demo_shows_all_of_it_and_exits_0(place: Place) -> None:
         result.stdout.index(f"Step {number} of {len(STOPS)}: {stop.title}") for number, stop in enumerate(STOPS, 1)
     ]
     assert places == sorted(places)
-    for shown in ("declined: first explain it to me", "Taken: 2 of 3 hunks", "is as it was (undo of", "kept as"):
+    for shown in ("declined: the prices first", "Taken: 2 of 3 hunks", "is as it was (undo of", "kept as"):
         assert shown in result.stdout
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.partition("Step 1")[0].splitlines())) <= 80
