@@ -5,6 +5,8 @@ Pure. The text of the service is kept in `detail`; callers must take the key out
 
 import json
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from gemcode.agent.errors import ExitCode, ModelError
@@ -88,19 +90,36 @@ def from_json(value: object, model: str = "", code: int = 0) -> ModelError | Non
     return _from_service(error, model) if error else None
 
 
-def from_response(code: int, body: bytes, model: str, location: str = "") -> ModelError:
-    """The failure behind a status other than 200."""
+def from_response(code: int, body: bytes, model: str, headers: Mapping[str, str] = MappingProxyType({})) -> ModelError:
+    """The failure behind a status other than 200. Names of `headers` are in lower case, or case does not matter."""
     text = body.decode("utf-8", errors="replace")
     if 300 <= code < 400:
+        location = headers.get("location", "")
         detail = f"HTTP {code}, location: {location}" if location else f"HTTP {code}"
         return ModelError("The server sent a redirect, which is not followed.", _ENDPOINT_HINT, detail=detail)
     try:
         failure = from_json(json.loads(text), model, code)
     except (ValueError, RecursionError):
         failure = None
-    if failure is not None:
-        return failure
-    return _from_service(ServiceError(code, "", "", (), f"HTTP {code}: {text[:2000]}"), model)
+    if failure is None:
+        failure = _from_service(ServiceError(code, "", "", (), f"HTTP {code}: {text[:2000]}"), model)
+    if failure.delay is None:
+        failure.delay = _retry_after(headers)
+    return failure
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the header asks to wait. A date is taken by the server's own clock: ours may be wrong."""
+    wanted = headers.get("retry-after", "").strip()
+    if wanted.isdecimal() and wanted.isascii():
+        return float(wanted[:9])
+    from email.utils import parsedate_to_datetime  # seldom needed, and slow to load
+
+    try:
+        wait = parsedate_to_datetime(wanted) - parsedate_to_datetime(headers.get("date", ""))
+    except (ValueError, TypeError):  # not a date; or one has a time zone and the other none
+        return None
+    return max(0.0, wait.total_seconds()) or None
 
 
 def not_gemini(body: str) -> ModelError:

@@ -12,6 +12,7 @@ import httpx2
 
 from gemcode.agent.errors import ModelError
 from gemcode.frozen import frozen
+from gemcode.gemini import trust
 from gemcode.gemini.settings import DEFAULT_BASE_URL, GeminiSettings
 
 ANSWER_LIMIT = 32 * 1024 * 1024
@@ -54,9 +55,13 @@ class RestClient:
         self._headers = [("x-goog-api-key", settings.api_key), ("accept-encoding", "identity"), ("accept", "*/*")]
         self._timeout = httpx2.Timeout(settings.read_timeout, connect=settings.connect_timeout, pool=None).as_dict()
         # No redirects: the key must never reach another origin. No cap: a client that waits in a queue waits unseen.
-        self._client = httpx2.AsyncClient(
-            follow_redirects=False, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64)
-        )
+        with trust.usable_proxies():
+            self._client = httpx2.AsyncClient(
+                verify=trust.context(),
+                trust_env=not trust.is_local(self._base),
+                follow_redirects=False,
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+            )
 
     @asynccontextmanager
     async def open(

@@ -1,7 +1,7 @@
 """Bytes of a streamed answer → JSON events. Pure.
 
 More lenient than the SDK: comments, other SSE fields, a bare JSON tail and a whole JSON answer are all understood, and
-only line feeds end a line (the SDK also breaks at U+2028 and its like, in the middle of a JSON string).
+a line ends as in SSE: CR, LF or both (the SDK also breaks at U+2028 and its like, in the middle of a JSON string).
 """
 
 import codecs
@@ -30,18 +30,24 @@ class EventReader:
         self._pending = 0  # bytes of the event under way
         self._any_event = False
         self._first_line = True
+        self._after_return = False  # whether the last byte was a carriage return
 
     def feed(self, data: bytes) -> list[object]:
         self._received += len(data)
         if self._received > self._response_limit:
             raise _too_large("answer", self._response_limit)
         events: list[object] = []
-        *complete, rest = data.split(b"\n")
+        if not data:
+            return []
+        if self._after_return:
+            data = data.removeprefix(b"\n")  # the other half of a line end
+        self._after_return = data.endswith(b"\r")
+        *complete, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for piece in complete:
             self._line += piece
             line = bytes(self._line)
             self._line.clear()
-            events += self._take_line(line.removesuffix(b"\r"))
+            events += self._take_line(line)
         self._line += rest
         if self._pending + len(self._line) > self._event_limit:
             raise _too_large("event", self._event_limit)
@@ -49,7 +55,7 @@ class EventReader:
 
     def close(self) -> list[object]:
         """The events that were still open when the body ended."""
-        events = self._take_line(bytes(self._line).removesuffix(b"\r"))
+        events = self._take_line(bytes(self._line))
         self._line.clear()
         events += self._take_line(b"")
         bare = b"\n".join(self._bare).strip()

@@ -5,6 +5,7 @@ Import this module late: it costs a quarter of a second.
 """
 
 import asyncio
+import errno
 import json
 import logging
 import socket
@@ -50,6 +51,7 @@ class RawClient(httpx2.AsyncClient):
         super().__init__(
             verify=trust.context(),
             transport=transport,
+            trust_env=not trust.is_local(settings.base_url or DEFAULT_BASE_URL),
             follow_redirects=False,
             headers={"accept-encoding": "identity"},
         )
@@ -80,9 +82,7 @@ class RawClient(httpx2.AsyncClient):
             body = await _read_body(response)
             if exchange.receive is not None:
                 self._observe(Refused(response.status_code, body, dict(response.headers)))
-            raise failures.from_response(
-                response.status_code, body, exchange.model, response.headers.get("location", "")
-            )
+            raise failures.from_response(response.status_code, body, exchange.model, response.headers)
         if exchange.receive is not None:
             return httpx2.Response(
                 200, content=_heartbeats(response, self._observed(exchange.receive)), request=outgoing
@@ -145,7 +145,8 @@ class Session:
         with _network_failures():
             httpx2.URL(base_url)  # the SDK would fail on it in its own way
         self._settings = settings
-        self._http = RawClient(settings, transport)
+        with trust.usable_proxies():
+            self._http = RawClient(settings, transport)
         self._client = genai.Client(
             api_key=settings.api_key,
             vertexai=False,  # whatever the environment says
@@ -219,7 +220,7 @@ def _network_failures() -> Iterator[None]:
         raise ModelError(
             "The API's address is not valid.", hint, exit_code=ExitCode.USAGE, detail=_detail(error)
         ) from None
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, OSError) as error:
         sentence, hint, retryable = _transport_text(error)
         raise ModelError(sentence, hint, retryable=retryable, detail=_detail(error)) from None
     except pydantic.ValidationError as error:
@@ -230,15 +231,27 @@ def _detail(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _transport_text(error: httpx2.HTTPError) -> tuple[str, str, bool]:
+_NOT_TRUSTED = "is not trusted", "A proxy that inspects traffic needs its certificate in SSL_CERT_FILE."
+_OTHER_NAME = "is for another name", "Check GOOGLE_GEMINI_BASE_URL and the proxy."
+_CERTIFICATE_FAULTS = {  # by OpenSSL's number
+    9: ("is not valid yet", "Is this machine's clock right?"),
+    10: ("has expired", "Is this machine's clock right?"),
+    62: _OTHER_NAME,
+    64: _OTHER_NAME,  # another address
+}
+
+
+def _transport_text(error: httpx2.HTTPError | OSError) -> tuple[str, str, bool]:
     """Sentence, hint, and whether another try may help."""
     causes = list(_causes(error))
     network = "Check the network and the proxy."
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
-        hint = "A proxy that inspects traffic needs its certificate in SSL_CERT_FILE."
-        return "Cannot reach the API: the server's certificate is not trusted.", hint, False
+    if doubted := next((cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)), None):
+        why, hint = _CERTIFICATE_FAULTS.get(doubted.verify_code, _NOT_TRUSTED)
+        return f"Cannot reach the API: the server's certificate {why}.", hint, False
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return "Cannot reach the API: no secure connection could be made.", network, True
+    if any(isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE) for cause in causes):
+        return "Cannot reach the API: too many files are open.", "Raise the limit (ulimit -n), or close some.", False
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return "Cannot reach the API: name not resolved. Are you offline?", network, True
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):

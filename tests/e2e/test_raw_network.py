@@ -132,6 +132,8 @@ MULTI_LINE = 'data: {"candidates": [{"content":\ndata: {"parts": [{"text": "All 
 
 FORMS = {
     "line feeds only": head() + sse(end="\n"),
+    "carriage returns only": head() + sse(end="\r"),
+    "carriage returns only, byte by byte": slowly(head() + sse(end="\r")),
     "chunks that split events": head(Transfer_Encoding="chunked") + chunked(*pieces(sse(), 7)),
     "one byte at a time": slowly(GOOD),
     "comments and other fields": head() + b": hello\r\nevent: message\r\nid: 7\r\nretry: 10\r\n" + sse() + b": bye\r\n",
@@ -147,6 +149,7 @@ FORMS = {
     "another charset": head(kind="text/event-stream; charset=iso-8859-1") + sse(),
     "no content type": b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + sse(),
     "an interim response first": b"HTTP/1.1 100 Continue\r\n\r\n" + GOOD,
+    "several interim responses": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 9 + GOOD,
     "the old protocol version": GOOD.replace(b"HTTP/1.1", b"HTTP/1.0"),
     "gzip that was not asked for": head(Content_Encoding="gzip") + gzip.compress(sse()),
     "an event of another kind between": head() + sse([EVENTS[0], {"modelStatus": {}}, *EVENTS[1:]]),
@@ -191,6 +194,54 @@ def test_a_bomb_is_not_unpacked_without_end(place: Place) -> None:
         result = ask(place, server.url)
     assert result.code == 1
     assert result.stdout == ""
+
+
+def test_a_bomb_in_an_error_is_not_unpacked_without_end(place: Place) -> None:
+    packed = gzip.compress(b'{"error": {"message": "' + b" " * (200 << 20) + b'"}}', compresslevel=9)
+    with wire(head("400 Bad Request", Content_Encoding="gzip") + packed) as server:
+        result = ask(place, server.url, "--timeout", "60")
+    assert (result.code, result.stdout) == (1, "")
+    assert result.stderr.count("✗") == 1
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "utf-16", "nonsense", "utf-8"])
+def test_text_is_what_the_bytes_say_whatever_the_header_says(place: Place, charset: str) -> None:
+    answer = "Grüße, 世界 👋 \u2028."
+    body = f"data: {json.dumps(event(answer, 'STOP'), ensure_ascii=False)}\n\n".encode()
+    with wire(head(kind=f"text/event-stream; charset={charset}") + body) as server:
+        result = ask(place, server.url, "-o", "json")
+    assert (result.code, result.json["answer"]) == (0, answer)
+
+
+@pytest.mark.parametrize("form", ["date", "seconds"])
+def test_the_wait_that_a_header_asks_for_is_told_and_kept(place: Place, form: str) -> None:
+    wait = "Wed, 18 Nov 2026 12:00:02 GMT" if form == "date" else "2"
+    busy = head("503 Service Unavailable", Retry_After=wait, Date="Wed, 18 Nov 2026 12:00:00 GMT") + b"busy"
+    with wire(busy, GOOD) as server:
+        result = ask(place, server.url, "-o", "stream-json")
+    assert [each["delay"] for each in result.events if each["type"] == "retry"] == [2.0]
+    assert (result.code, result.events[-1]["answer"], len(server.requests)) == (0, ANSWER, 2)
+
+
+def test_a_wait_of_hours_in_a_header_is_not_slept_on(place: Place) -> None:
+    with wire(head("429 Too Many Requests", Retry_After="7200") + b"{}") as server:
+        result = ask(place, server.url)
+    assert (result.code, result.stdout, len(server.requests)) == (6, "", 1)
+    assert "7200 s" in result.stderr
+
+
+def test_an_answer_that_drips_without_end_is_ended_by_the_time_limit(place: Place) -> None:
+    def drip(connection: socket.socket) -> None:
+        connection.sendall(head() + sse(EVENTS[:1]))
+        while not ended.wait(0.05):
+            connection.sendall(b":")
+
+    ended = threading.Event()
+    with wire(drip) as server:
+        result = ask(place, server.url, "--timeout", "2")
+        ended.set()
+    assert (result.code, result.stdout, len(server.requests)) == (4, "", 1)
+    assert "✗ Stopped after 2 s.\n  " in result.stderr
 
 
 def test_a_web_page_instead_of_an_answer_is_said(place: Place) -> None:
@@ -252,23 +303,103 @@ def certificate(directory: Path, name: str, *options: str) -> tuple[Path, Path]:
     return public, private
 
 
-@pytest.mark.parametrize(("name", "trusted"), [("IP:127.0.0.1", False), ("DNS:example.com", True)])
-def test_a_certificate_that_is_not_trusted_gets_no_key(place: Place, name: str, trusted: bool) -> None:
-    public, private = certificate(place.base, name)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(public, private)
-    with wire(GOOD, context=context) as server:
+AUTHORITY = """\
+[ca]
+default_ca = own
+[own]
+new_certs_dir = {directory}
+database = {directory}/index
+rand_serial = yes
+default_md = sha256
+policy = any
+[any]
+commonName = supplied
+"""
+
+
+def dated(directory: Path, begin: str, end: str) -> tuple[Path, Path]:
+    """A self-signed certificate for 127.0.0.1 that holds from one date to another (YYYYMMDD), and its key."""
+    public, private, request, names = (directory / name for name in ("public.pem", "private.pem", "request", "names"))
+    (directory / "index").touch()
+    (directory / "authority").write_text(AUTHORITY.format(directory=directory))
+    names.write_text("subjectAltName = IP:127.0.0.1\nbasicConstraints = critical, CA:TRUE\n")
+    asks = ["req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", private, "-out", request, "-subj", "/CN=test"]
+    signs = ["ca", "-batch", "-notext", "-selfsign", "-config", directory / "authority", "-keyfile", private]
+    dates = ["-startdate", f"{begin}000000Z", "-enddate", f"{end}000000Z"]
+    try:
+        for command in (asks, [*signs, "-in", request, "-out", public, "-extfile", names, *dates]):
+            subprocess.run(["openssl", *map(str, command)], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("openssl can't make certificates here")
+    return public, private
+
+
+CERTIFICATES: dict[str, tuple[Callable[[Path], tuple[Path, Path]], bool, str]] = {
+    "nobody vouches for it": (lambda base: certificate(base, "IP:127.0.0.1"), False, "is not trusted"),
+    "for another host": (lambda base: certificate(base, "DNS:example.com"), True, "is for another name"),
+    "for another address": (lambda base: certificate(base, "IP:127.0.0.2"), True, "is for another name"),
+    "expired": (lambda base: dated(base, "20200101", "20200201"), True, "has expired"),
+    "not yet valid": (lambda base: dated(base, "20900101", "20900201"), True, "is not valid yet"),
+}
+
+
+@pytest.mark.parametrize(("make", "trusted", "told"), CERTIFICATES.values(), ids=CERTIFICATES)
+def test_a_certificate_that_does_not_hold_gets_no_key(
+    place: Place, make: Callable[[Path], tuple[Path, Path]], trusted: bool, told: str
+) -> None:
+    public, private = make(place.base)
+    with wire(GOOD, context=server_context(public, private)) as server:
         result = ask(place, server.url, **({"SSL_CERT_FILE": str(public)} if trusted else {}))
     assert (result.code, result.stdout) == (1, "")
-    assert "certificate" in result.stderr
+    assert f"✗ Cannot reach the API: the server's certificate {told}.\n  " in result.stderr
     assert not any(KEY.encode() in request for request in server.requests)
+
+
+def server_context(public: Path, private: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(public, private)
+    return context
+
+
+def test_a_server_that_speaks_no_tls_is_said(place: Place) -> None:
+    def answer_plainly() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(head("400 Bad Request"))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer_plainly, daemon=True).start()
+        result = ask(place, f"https://127.0.0.1:{listener.getsockname()[1]}")
+        listener.shutdown(socket.SHUT_RDWR)
+    assert (result.code, result.stdout) == (1, "")
+    assert "✗ Cannot reach the API: no secure connection could be made.\n  " in result.stderr
+
+
+def test_a_redirect_to_an_address_without_encryption_is_not_followed(place: Place) -> None:
+    public, private = certificate(place.base, "IP:127.0.0.1")
+    with wire(GOOD) as plain:
+        moved = head("307 Temporary Redirect", Location=f"{plain.url}/v1/models/x:streamGenerateContent")
+        with wire(moved, context=server_context(public, private)) as server:
+            result = ask(place, server.url, SSL_CERT_FILE=str(public))
+    assert (result.code, result.stdout, plain.requests) == (1, "", [])
+    assert "✗ The server sent a redirect, which is not followed.\n  " in result.stderr
+
+
+@pytest.mark.parametrize("content", [None, "junk", ""], ids=["missing", "junk", "empty"])
+def test_trusted_certificates_that_can_not_be_read_are_said(place: Place, content: str | None) -> None:
+    path = place.base / "trusted.pem"
+    if content is not None:
+        path.write_text(content)
+    result = ask(place, "https://gemcode.invalid", SSL_CERT_FILE=str(path))
+    assert (result.code, result.stdout) == (2, "")
+    assert "✗ The trusted certificates can't be read.\n  Check SSL_CERT_FILE" in result.stderr
 
 
 def test_a_certificate_that_the_user_trusts_is_fine(place: Place) -> None:
     public, private = certificate(place.base, "IP:127.0.0.1")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(public, private)
-    with wire(GOOD, context=context) as server:
+    with wire(GOOD, context=server_context(public, private)) as server:
         result = ask(place, server.url, SSL_CERT_FILE=str(public))
     assert (result.code, result.stdout) == (0, ANSWER + "\n"), result.stderr
 
@@ -278,8 +409,10 @@ def test_a_certificate_that_the_user_trusts_is_fine(place: Place) -> None:
 )
 def test_a_proxy_that_refuses_to_connect_is_said(place: Place, answer: bytes) -> None:
     with wire(answer) as proxy:
-        result = ask(place, "https://gemcode.invalid", "--timeout", "40", HTTPS_PROXY=proxy.url)
+        result = ask(place, "https://gemcode.invalid", "--timeout", "40", HTTPS_PROXY=with_password(proxy.url))
     assert (result.code, result.stdout) == (1, "")
+    assert "✗ The proxy refused the connection.\n  Check HTTPS_PROXY." in result.stderr
+    assert "pass-word" not in result.stderr
     assert proxy.requests[0].startswith(b"CONNECT gemcode.invalid:443")
     assert not any(KEY.encode() in request for request in proxy.requests)
 
@@ -287,5 +420,47 @@ def test_a_proxy_that_refuses_to_connect_is_said(place: Place, answer: bytes) ->
 def test_a_proxy_that_is_not_there_is_said(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    result = ask(place, "https://gemcode.invalid", "--timeout", "40", HTTPS_PROXY=f"http://127.0.0.1:{port}")
+    proxy = with_password(f"http://127.0.0.1:{port}")
+    result = ask(place, "https://gemcode.invalid", "--timeout", "60", "-v", HTTPS_PROXY=proxy)
     assert (result.code, result.stdout) == (1, "")
+    assert "✗ Cannot reach the API: the connection was refused.\n  Check the network and the proxy." in result.stderr
+    assert "pass-word" not in result.stderr
+
+
+def with_password(proxy: str) -> str:
+    return proxy.replace("://", "://ada:pass-word@")
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    ["socks5://ada:pass-word@127.0.0.1:9", "ftp://ada:pass-word@127.0.0.1:9", "http://ada:pass-word@proxy:many"],
+)
+def test_a_proxy_that_can_not_be_used_is_said(place: Place, proxy: str) -> None:
+    result = ask(place, "https://gemcode.invalid", "-v", HTTPS_PROXY=proxy)
+    assert (result.code, result.stdout) == (2, "")
+    assert "✗ The proxy of the environment can't be used.\n  HTTPS_PROXY" in result.stderr
+    assert "pass-word" not in result.stderr
+
+
+def test_this_machine_is_reached_without_a_proxy(place: Place) -> None:
+    with wire(GOOD) as proxy, wire(GOOD) as server:
+        result = ask(place, server.url, HTTP_PROXY=proxy.url, HTTPS_PROXY=proxy.url, ALL_PROXY=proxy.url)
+    assert (result.code, result.stdout) == (0, ANSWER + "\n"), result.stderr
+    assert (len(server.requests), proxy.requests) == (1, [])
+
+
+def test_an_encrypted_address_is_reached_through_the_proxy(place: Place) -> None:
+    public, private = certificate(place.base, "DNS:gemcode.invalid")
+    context = server_context(public, private)
+
+    def tunnel(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with context.wrap_socket(connection, server_side=True) as inner:
+            seen.append(_read_request(inner))
+            inner.sendall(GOOD)
+
+    seen: list[bytes] = []
+    with wire(tunnel) as proxy:
+        result = ask(place, "https://gemcode.invalid", HTTPS_PROXY=proxy.url, SSL_CERT_FILE=str(public))
+    assert (result.code, result.stdout) == (0, ANSWER + "\n"), result.stderr
+    assert KEY.encode() not in proxy.requests[0] and KEY.encode() in seen[0]

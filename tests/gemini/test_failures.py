@@ -72,7 +72,7 @@ def violation(quota_id: str, value: str = "10", metric: str = "requests") -> dic
         (failures.from_response(404, b"nothing", ""), USAGE, False, "does not know this"),
         (failures.from_response(500, b"[" * 100_000, MODEL), API, True, "error 500"),
         (failures.from_response(204, b"", MODEL), API, False, "status 204"),
-        (failures.from_response(302, b"", MODEL, "https://elsewhere"), API, False, "redirect"),
+        (failures.from_response(302, b"", MODEL, {"location": "https://elsewhere"}), API, False, "redirect"),
         (failures.from_response(304, b"", MODEL), API, False, "redirect"),
     ],
 )  # fmt: skip
@@ -152,3 +152,33 @@ def test_complaints_about_signatures_are_recognised() -> None:
     assert failures.mentions_signature("Function call is missing a thought_signature in functionCall parts.")
     assert failures.mentions_signature("Corrupted thought signature.")
     assert not failures.mentions_signature("Invalid argument.")
+
+
+NOON = "Wed, 18 Nov 2026 12:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 0 "}, 0.0),
+        ({"retry-after": "Wed, 18 Nov 2026 12:00:30 GMT", "date": NOON}, 30.0),
+        ({"retry-after": "Wed, 18 Nov 2026 11:00:00 GMT", "date": NOON}, None),
+        ({"retry-after": "Wed, 18 Nov 2026 12:00:30 GMT"}, None),
+        ({"retry-after": "Wed, 18 Nov 2026 12:00:30", "date": NOON}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "soon", "date": NOON}, None),
+        ({"retry-after": "9" * 5000}, 999_999_999.0),
+        ({"retry-after": "\u0665"}, None),
+        ({}, None),
+    ],
+)
+def test_a_header_that_says_when_is_honoured_by_the_servers_own_clock(
+    headers: dict[str, str], delay: float | None
+) -> None:
+    assert failures.from_response(503, b"busy", MODEL, headers).delay == delay
+
+
+def test_what_the_service_says_itself_comes_before_the_header() -> None:
+    body = b'{"error": {"code": 429, "message": "Please retry in 2.5s."}}'
+    assert failures.from_response(429, body, MODEL, {"retry-after": "60"}).delay == 2.5

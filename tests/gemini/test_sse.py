@@ -23,7 +23,10 @@ values = st.dictionaries(st.text(max_size=4), st.text(max_size=6) | st.integers(
 
 
 @given(
-    st.lists(values, max_size=5), st.sampled_from(["\r\n", "\n"]), st.booleans(), st.lists(st.integers(0), max_size=8)
+    st.lists(values, max_size=5),
+    st.sampled_from(["\r\n", "\n", "\r"]),
+    st.booleans(),
+    st.lists(st.integers(0), max_size=8),
 )
 def test_events_are_the_same_however_the_bytes_are_cut(
     events: list[dict[str, Any]], end: str, ascii_only: bool, cuts: list[int]
