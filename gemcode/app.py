@@ -32,7 +32,7 @@ from gemcode.terminal.safe import escape, write_stderr
 from gemcode.terminal.tty import is_terminal
 from gemcode.terminal.view import About
 from gemcode.tools.workbench import Workbench
-from gemcode.workspace import osfs
+from gemcode.workspace import names, osfs
 from gemcode.workspace.known import KnownVersions
 from gemcode.workspace.root import Root, is_root_or_home
 from gemcode.workspace.store import Store
@@ -83,6 +83,7 @@ def open_project(settings: Settings, session_id: str) -> Iterator[Project]:
         told = f"{settings.project} is not a directory." if error.kind == "not_a_directory" else error.message
         raise UsageError(told, "Name a directory with -C, or change into one.") from None
     with contextlib.closing(root):
+        root.keep_out_of(settings.config_home, settings.state_home)
         settings = _with_project_file(settings, root)
         try:
             store = Store.open(settings.state_home, root, session_id)
@@ -150,6 +151,8 @@ def _read_text(root: Root, name: str, *, internal: bool = False) -> str | None:
     """The beginning of a file: as much as is looked at, and a byte more, so that too much is seen to be too much."""
     try:
         with root.open_file(name, internal=internal) as file:
+            if names.classify(file.path) is names.NameClass.SECRET:  # a link that would send it unasked
+                return None
             return osfs.read_all(file.fd, config.MOST_PROJECT_TEXT + 1).decode("utf-8", "replace")
     except (ToolError, OSError):
         return None

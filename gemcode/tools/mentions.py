@@ -7,11 +7,12 @@ from typing import Any
 
 from gemcode.agent.errors import ToolError, UsageError
 from gemcode.agent.messages import Blob, Text, UserMessage, UserPart
-from gemcode.agent.tool import SecretRead
 from gemcode.tools.list_files import ListFilesArguments, list_files
 from gemcode.tools.read_file import ReadFileArguments, read_file
-from gemcode.tools.workbench import Workbench
+from gemcode.tools.workbench import Workbench, tidy
 from gemcode.workspace import listing
+from gemcode.workspace.names import to_handle
+from gemcode.workspace.text import decode
 
 _MENTION = re.compile(r'(?<![^\s(\["\'`])@(?:"([^"\n]+)"|([^\s"\'`]+))')
 _ESCAPED = re.compile(r"(?<!\S)\\@")
@@ -48,7 +49,7 @@ def expand(prompt: str, bench: Workbench, told: Callable[[str], None] = lambda _
 def _attachment(path: str, bench: Workbench) -> tuple[UserPart, str]:
     """What goes along, and how large it is. The user named it, so no question is asked, not even for a secret."""
     try:
-        value: Any = read_file(bench).run(ReadFileArguments(path=path), SecretRead(path, "named in the prompt")).value
+        value: Any = _read(path, bench)
     except ToolError as error:
         if error.kind not in ("is_a_directory", "invalid_path") or (
             error.kind == "invalid_path" and path[-1:] not in "/."
@@ -64,10 +65,20 @@ def _attachment(path: str, bench: Workbench) -> tuple[UserPart, str]:
             raise ToolError("binary", f"{path} is binary ({value['binary']}, {value['size']} bytes).")
         with bench.root.open_file(path) as file:
             data = file.read(bench.bounds.read_bytes)
+            if getattr(decode(data), "kind", "") != value["binary"]:
+                raise ToolError("stale", f"{path} changed while it was read; try again.")
             return Blob(_MEDIA[value["binary"]], data), f"{value['binary']}, {len(data):,} bytes"
     lines = f"lines {value['first_line']}-{value['last_line']} of {value['total_lines']}"
     content = value["content"]
     return Text(f"\n\n{path} ({lines}):\n```\n{content}```"), f"{lines}, {len(content.encode()):,} bytes"
+
+
+def _read(path: str, bench: Workbench) -> object:
+    tool, arguments = read_file(bench), ReadFileArguments(path=path)
+    secret = tool.preview(arguments)
+    if secret is not None and to_handle(secret.path) != tidy(path):
+        raise ToolError("protected", f"it is a link to {secret.path}, which {secret.why}; name that one.")
+    return tool.run(arguments, secret).value
 
 
 def _explain(path: str, error: ToolError, bench: Workbench) -> UsageError:

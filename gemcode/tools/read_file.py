@@ -1,5 +1,7 @@
 """read_file: text with its encoding and line span, or what kind of binary a file is."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from gemcode.agent.arguments import Arguments, WholeNumber
@@ -17,7 +19,7 @@ DESCRIPTION = "Read a text file. Long files come in parts: go on with start_line
 class ReadFileArguments(Arguments):
     path: str = Field(description="File, relative to the project root")
     start_line: WholeNumber = Field(default=1, ge=1, description="First line, from 1")
-    end_line: WholeNumber | None = Field(default=None, ge=1, description="Last line, inclusive")
+    end_line: Annotated[WholeNumber, Field(ge=1)] | None = Field(default=None, description="Last line, inclusive")
 
 
 def read_file(bench: Workbench) -> Tool[ReadFileArguments]:
@@ -28,7 +30,8 @@ def read_file(bench: Workbench) -> Tool[ReadFileArguments]:
 
     def run(arguments: ReadFileArguments, approved: Preview | None) -> Output:
         with bench.root.open_file(arguments.path) as file:
-            if sensitivity(file.path) is Sensitivity.SECRET and approved is None:
+            asked = approved.path if isinstance(approved, SecretRead) else ""
+            if sensitivity(file.path) is Sensitivity.SECRET and asked != file.path:  # the yes was for another file
                 raise ToolError("stale", f"{arguments.path} became another file while it was opened. Try again.")
             data = file.read(bench.bounds.read_bytes)
             path, notes = file.path, ["has a second name (hard link)"] if file.hard_linked else []

@@ -196,6 +196,8 @@ def _enter(root: Root, levels: list[_Level], entry: _Entry, limits: ListingLimit
     level = levels[-1]
     key, name, _ = entry
     prefix = level.prefix + key
+    if root.is_own(prefix[:-1]):
+        return None
     shown = names.to_handle(prefix[:-1])
     if len(levels) > limits.depth:
         report.leave_out(f"{shown} is too deep and was not entered; list it by itself.", "deep")

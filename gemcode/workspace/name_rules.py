@@ -8,16 +8,16 @@ import re
 TEMPORARY_PREFIX = ".gemcode-tmp-"
 
 _VERSION_CONTROL = "belongs to version control"
-_OURS = "belongs to gemcode"
+OURS = "belongs to gemcode"
 _PYTHON_START = "runs whenever Python starts"
 _NEVER = {
     ".git": _VERSION_CONTROL,
     ".hg": _VERSION_CONTROL,
     ".svn": _VERSION_CONTROL,
     ".jj": _VERSION_CONTROL,
-    ".gemcode": _OURS,
-    ".gemcodeignore": _OURS,
-    ".gemcode.toml": _OURS,
+    ".gemcode": OURS,
+    ".gemcodeignore": OURS,
+    ".gemcode.toml": OURS,
     "sitecustomize.py": _PYTHON_START,
     "usercustomize.py": _PYTHON_START,
 }
@@ -91,7 +91,7 @@ WINDOWS_DEVICES = frozenset(
 def never(folded: str) -> str | None:
     """Why a name is of class A, or None."""
     if folded.startswith(TEMPORARY_PREFIX):
-        return _OURS
+        return OURS
     if folded.endswith(".pth"):
         return _PYTHON_START
     if "~" in folded and _NEVER_SHORT.fullmatch(folded):

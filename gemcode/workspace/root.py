@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Literal, NoReturn, Self
 
 from gemcode.agent.errors import ToolError
-from gemcode.workspace import names, osfs
+from gemcode.workspace import name_rules, names, osfs
 from gemcode.workspace.refusal import tool_error
 from gemcode.workspace.resolve import Opened, Resolver, open_by_kernel, open_by_walk
 
@@ -122,7 +122,7 @@ class Parent(_Closing):
 class Root(_Closing):
     """The project: one directory, opened once as the user named it. Every path given to it starts from that fd."""
 
-    __slots__ = ("_resolve", "display", "identity", "resolver")
+    __slots__ = ("_own", "_resolve", "display", "identity", "resolver")
 
     def __init__(self, fd: int, display: str, resolver: Literal["openat2", "walk"]) -> None:
         super().__init__(fd)
@@ -130,6 +130,7 @@ class Root(_Closing):
         self.resolver = resolver
         self.identity = _identity(fd)
         self._resolve: Resolver = open_by_kernel if resolver == "openat2" else open_by_walk
+        self._own: tuple[list[str], ...] = ()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], resolver: Literal["auto", "openat2", "walk"] = "auto") -> Self:
@@ -143,6 +144,21 @@ class Root(_Closing):
                 return cls(fd, display, _choose_resolver(fd) if resolver == "auto" else resolver)
         except OSError as error:
             raise tool_error(error, display) from error
+
+    def keep_out_of(self, *directories: str | os.PathLike[str]) -> None:
+        """No tool gets into these, gemcode's own: they are inside the project where that is a home directory."""
+        here = os.path.realpath(self.display)
+        for directory in directories:
+            relative = os.path.relpath(os.path.realpath(directory), here)
+            if relative.split("/")[0] != "..":
+                self._own += ([names.fold(part) for part in relative.split("/") if part != "."],)
+
+    def is_own(self, path: str) -> bool:
+        """Whether a path (without links) is in a directory of gemcode's own."""
+        if not self._own:
+            return False
+        parts = [names.fold(part) for part in path.split("/") if part != "."]
+        return any(parts[: len(own)] == own for own in self._own)
 
     def open_file(self, path: str, *, internal: bool = False) -> OpenFile:
         """Open a regular file to read it. `internal` lets gemcode's own code read class A files; no tool may set it."""
@@ -160,7 +176,7 @@ class Root(_Closing):
     def open_parent(self, path: str, *, create: bool = False) -> Parent:
         """The directory to write `path` in. No link anywhere on the path, the last name included."""
         tidy = self._gate(path, handles=False)
-        _refuse_never(tidy, path)
+        self._refuse_never(tidy, path)
         try:
             parent = self._open_parent(tidy, create)
             with closing_on_error(parent.fd):
@@ -226,12 +242,12 @@ class Root(_Closing):
 
     def _open(self, path: str, tidy: str, flags: int, *, follow: bool = True, internal: bool = False) -> Opened:
         if not internal:
-            _refuse_never(tidy, path)
+            self._refuse_never(tidy, path)
         try:
             fd, real = self._resolve(self.fd, tidy, flags, follow)
             with closing_on_error(fd):
                 if real != tidy and not internal:
-                    _refuse_never(real, path)
+                    self._refuse_never(real, path)
                 self.admit(fd, path)
         except OSError as error:
             self._refuse(error, path)
@@ -244,6 +260,11 @@ class Root(_Closing):
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         if status.st_dev != self.identity[0] and _kernel_made(fd):
             raise ToolError("protected", f"{path} is on a file system that belongs to the kernel.")
+
+    def _refuse_never(self, path: str, asked: str) -> None:
+        own = self.is_own(path)
+        if own or names.classify(path) is names.NameClass.NEVER:
+            raise ToolError("protected", f"{asked} is protected: it {name_rules.OURS if own else names.reason(path)}.")
 
     def _refuse(self, error: OSError, path: str) -> NoReturn:
         if error.errno == errno.ENOENT and _is_deleted(self.fd):
@@ -327,11 +348,6 @@ def _regular(fd: int, path: str) -> OpenFile:
         if status.st_nlink == 0:
             raise ToolError("stale", f"{shown} was replaced while it was being opened; try again.")
         return OpenFile(fd, path, status)
-
-
-def _refuse_never(path: str, asked: str) -> None:
-    if names.classify(path) is names.NameClass.NEVER:
-        raise ToolError("protected", f"{asked} is protected: it {names.reason(path)}.")
 
 
 def _refuse_link(parent: Parent) -> None:

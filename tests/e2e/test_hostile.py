@@ -304,3 +304,35 @@ def test_a_state_directory_that_is_a_link_is_not_followed(place: Place, outside:
     assert result.code == 2
     assert "state" in result.stderr
     assert [path.name for path in outside.iterdir()] == ["secret.txt"]
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "GEMINI.md"])
+def test_instructions_that_are_a_link_to_a_secret_are_not_passed_on(place: Place, name: str) -> None:
+    place.write(".env", f"TOKEN={SECRET}\n")
+    (place.project / name).symlink_to(".env")
+    result = place.ask("hi", replies=[says("Hello.")])
+    assert (result.code, result.stdout) == (0, "Hello.\n")
+    assert SECRET not in sent(result)
+
+
+def test_where_the_project_holds_gemcodes_own_directories_no_tool_gets_into_them(place: Place) -> None:
+    """As for a home directory, which holds the settings and the backups."""
+    config = place.project / "own" / "config" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("")
+    replies = [
+        calls(
+            call("write_file", path="own/config/config.toml", content='base_url = "https://evil.invalid"\n'),
+            call("write_file", path="own/config/new/x", content="x"),
+            call("read_file", path="own/config/config.toml"),
+            call("list_files", path="own/state"),
+            call("list_files"),
+        ),
+        says("Nothing."),
+    ]
+    environment = {"GEMCODE_HOME": str(place.project / "own")}
+    result = place.ask("take over", "--approve", "all", replies=replies, env=environment)
+    *refused, listed = outputs(result)
+    assert all("belongs to gemcode" in each["error"]["message"] for each in refused)
+    assert listed["output"]["files"] == []
+    assert config.read_text() == ""

@@ -55,3 +55,12 @@ def test_each_attachment_is_told_with_its_size(tools: ToolBench) -> None:
     told: list[str] = []
     expand("compare @src/a.py with @src and @a.png", tools.bench, told.append)
     assert told == ["@src/a.py: lines 1-1 of 1, 6 bytes", "@src: a listing of 1 file", "@a.png: PNG image, 9 bytes"]
+
+
+def test_a_secret_goes_along_only_under_its_own_name(tools: ToolBench) -> None:
+    tools.put(".env", "KEY=1\n")
+    (tools.project / "notes.txt").symlink_to(".env")
+    assert "KEY=1" in str(expand("see @.env", tools.bench).parts)
+    assert "KEY=1" in str(expand("see @./.env", tools.bench).parts)
+    with pytest.raises(UsageError, match=r"link to \.env, which may hold secrets"):
+        expand("see @notes.txt", tools.bench)

@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 from gemcode.agent.bounds import Bounds
-from gemcode.agent.tool import Declined, SecretRead
+from gemcode.agent.tool import ApprovalRequest, Approved, Declined, SecretRead
 from tests.tools.bench import ToolBench, open_bench
 
 
@@ -105,6 +105,22 @@ def test_a_link_that_becomes_a_secret_after_the_question_is_refused(tools: ToolB
 
     object.__setattr__(tool, "preview", swap_after)
     assert tools.error("read_file", path="notes.txt")["type"] == "stale"
+
+
+def test_a_yes_to_one_secret_is_not_a_yes_to_another(tools: ToolBench) -> None:
+    tools.put(".env", "KEY=1\n")
+    tools.put(".env.test", "nothing\n")
+    link = tools.project / "notes.txt"
+    link.symlink_to(".env.test")
+
+    def swap(request: ApprovalRequest) -> Approved:
+        link.unlink()
+        link.symlink_to(".env")
+        return Approved(request.preview)
+
+    tools.answer = swap
+    assert tools.error("read_file", path="notes.txt")["type"] == "stale"
+    assert tools.asked[0].preview == SecretRead(".env.test", "may hold secrets")
 
 
 def test_a_path_out_of_the_project_is_refused(tools: ToolBench) -> None:

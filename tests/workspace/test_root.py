@@ -379,3 +379,24 @@ def test_the_walk_enters_a_directory_that_was_a_link_a_moment_ago(place: Place) 
 
     with Root.open(place.project, "walk") as root, osfs.inject(settle), root.open_file("moment/ok") as file:
         assert file.path == "moment/ok"
+
+
+@pytest.mark.parametrize("resolver", ["openat2", "walk"])
+def test_gemcodes_own_directories_are_out_of_reach_where_they_are_inside(tmp_path: Path, resolver: Resolver) -> None:
+    own = tmp_path / ".local" / "state" / "gemcode"
+    own.mkdir(parents=True)
+    (own / "journal").write_text("")
+    (tmp_path / "way").symlink_to(".local/state")
+    (tmp_path / "seen").write_text("")
+    with Root.open(tmp_path, resolver) as root:
+        root.keep_out_of(own, tmp_path.parent / "elsewhere")
+        for path in (".local/state/gemcode/journal", ".local/STATE/gemcode/journal", "way/gemcode/journal"):
+            with pytest.raises(ToolError, match=r"belongs to gemcode|does not exist"):
+                root.open_file(path)
+            with pytest.raises(ToolError, match=r"belongs to gemcode|symbolic link"):
+                root.open_parent(path)
+        with pytest.raises(ToolError, match="belongs to gemcode"):
+            root.open_directory("way/gemcode")
+        assert list_files(root, limits=ListingLimits()).files == ("seen", "way")
+        assert list_files(root, ".local", limits=ListingLimits()).files == ()
+        root.open_parent(".local/state/other").close()
