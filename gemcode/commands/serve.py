@@ -42,5 +42,7 @@ def _read(file: str) -> str:
         if file == "-":
             return sys.stdin.read()
         return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} can't be read: {error}.", "Name a JSON file, or - for stdin.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not UTF-8 text.") from None
+    except OSError as error:
+        raise UsageError(f"{file} can't be read: {error.strerror}.", "Name a JSON file, or - for stdin.") from None

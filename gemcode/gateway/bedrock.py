@@ -168,8 +168,7 @@ def _content_part(block: JsonObject, param: str) -> list[UserPart]:
     if "text" in block:
         return [Text(as_text(block["text"], f"{param}.text"))]
     if "image" in block:
-        kind = str(as_object(block["image"], f"{param}.image").get("format"))
-        return [_blob(block["image"], _IMAGE_TYPES.get(kind, f"image/{kind}"), f"{param}.image")]
+        return [read_image(as_object(block["image"], f"{param}.image"), f"{param}.image")]
     if "document" in block:
         return _document(as_object(block["document"], f"{param}.document"), f"{param}.document")
     for name in ("video", "audio"):
@@ -184,6 +183,11 @@ def _content_part(block: JsonObject, param: str) -> list[UserPart]:
         inner = as_object(block["guardContent"], f"{param}.guardContent").get("text")
         return [Text(as_text(as_object(inner, f"{param}.guardContent.text").get("text"), f"{param}.guardContent.text"))]
     raise Failure.invalid(param, f"unknown content block {', '.join(sorted(block))[:60]!r}")
+
+
+def read_image(image: JsonObject, param: str) -> Blob:
+    kind = str(image.get("format"))
+    return _blob(image, _IMAGE_TYPES.get(kind, f"image/{kind}"), param)
 
 
 def _blob(value: Any, mime_type: str, param: str) -> Blob:

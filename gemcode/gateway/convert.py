@@ -5,19 +5,21 @@ Strict refuses with the path of what the target can't hold; permissive warns and
 
 import base64
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gemcode.agent.errors import UsageError
 from gemcode.agent.messages import Blob, JsonObject
 from gemcode.gateway import bedrock
 from gemcode.gateway.dialect import Failure, dump
-from gemcode.gateway.items import CallItem, Format, Item, ResultItem, ToolItem, as_format, read_items
+from gemcode.gateway.items import FORMATS, CallItem, Format, Item, ResultItem, ToolItem, as_format, read_items
 from gemcode.gateway.names import ClientTool
+from gemcode.gateway.responses import FREE_TEXT_SCHEMA, grammar_words
 from gemcode.gateway.schema import losses, normalize
 
-_FREE_TEXT_SCHEMA: JsonObject = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +33,53 @@ class Conversion:
 def convert(text: str, source: str, target: str, *, strict: bool = False) -> Conversion:
     """Convert what `text` holds. Raises UsageError: for text that can't be read, and for a loss when strict."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_refuse_constant)
         items = read_items(value, as_format(source))
         writer = _Writer(as_format(target))
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise UsageError("The text is nested too deeply.") from None
+    except ValueError as error:
         raise UsageError(f"The text is not JSON: {error}.") from None
     except Failure as failure:
         raise UsageError(f"{failure.message}.") from None
     if not items:
-        raise UsageError(f"There is no tool definition, call or result of {source} in the text.")
-    converted = writer.write(items)
+        likely = " or ".join(_formats_of(value))
+        hint = f"It looks like {likely}: say so with --from." if likely else ""
+        raise UsageError(f"There is no tool definition, call or result of {source} in the text.", hint)
+    converted = writer.write(_with_ids(items))
     if strict and writer.losses:
-        raise UsageError(f"{writer.losses[0]}.", "Without --strict this is a warning.")
+        more = f" (and {len(writer.losses) - 1} more)" if len(writer.losses) > 1 else ""
+        raise UsageError(f"{writer.losses[0]}{more}.", "Without --strict this is a warning.")
     return Conversion(json.dumps(converted, ensure_ascii=False, indent=2), tuple(writer.losses))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
+
+
+def _formats_of(value: Any) -> Iterator[str]:
+    """Those that find something of theirs."""
+    for known in FORMATS:
+        try:
+            if read_items(value, known):
+                yield known
+        except Failure:
+            continue
+
+
+def _with_ids(items: Sequence[Item]) -> list[Item]:
+    """Gemini's calls and results may have no id: they get one, and a result that of the first open call of its name."""
+    numbered: list[Item] = []
+    open_calls: dict[str, list[str]] = {}
+    for index, item in enumerate(items):
+        if isinstance(item, CallItem) and not item.id:
+            item = replace(item, id=f"call_{index}")
+            open_calls.setdefault(item.name, []).append(item.id)
+        elif isinstance(item, ResultItem) and not item.id:
+            waiting = open_calls.get(item.name)
+            item = replace(item, id=waiting.pop(0) if waiting else f"call_{index}")
+        numbered.append(item)
+    return numbered
 
 
 class _Writer:
@@ -80,6 +116,8 @@ class _Writer:
     def _name(self, path: str, name: str, namespace: str) -> str:
         if namespace and self._target == "responses":
             return name
+        if not namespace and self._target != "gemini" and _PLAIN_NAME.fullmatch(name):
+            return name  # Gemini alone wants a letter first
         safe = ClientTool(name, namespace).gemini_name
         if safe != name:
             self._lose(f"{path}.name", f"{name!r} becomes {safe!r}")
@@ -87,15 +125,15 @@ class _Writer:
 
     def _tool(self, item: ToolItem) -> ToolItem:
         name = self._name(item.path, item.name, item.namespace)
-        schema = item.schema
+        schema, description = item.schema, item.description
         if item.free_text and self._target != "responses":
             self._lose(item.path, "a tool of free text becomes a function with one string")
-            schema = _FREE_TEXT_SCHEMA
+            schema, description = FREE_TEXT_SCHEMA, description + grammar_words(schema)
         elif self._target == "gemini":
             for place, what in losses(schema):
                 self._lose(f"{item.path}{item.schema_at}{place}", what)
             schema = normalize(schema)
-        return ToolItem(item.path, name, item.description, schema, item.namespace, item.free_text)
+        return ToolItem(item.path, name, description, schema, item.namespace, item.free_text)
 
     def _call(self, item: CallItem) -> CallItem:
         name = self._name(item.path, item.name, item.namespace)
@@ -104,16 +142,16 @@ class _Writer:
         return CallItem(item.path, item.id, name, item.args, item.signature, item.namespace, item.free_text)
 
     def _result(self, item: ResultItem) -> JsonObject:
+        for place in item.flattened:
+            self._lose(place, "is neither text nor an image, and becomes JSON text")
         if not item.ok and self._target in ("responses", "chat"):
             self._lose(item.path, "a failed result can't be marked as failed")
         if item.media and self._target in ("chat", "amazonq"):
             self._lose(item.path, "a result has no place for an image")
         match self._target:
             case "anthropic":
-                blocks: list[JsonObject] = [
-                    {"type": "text", "text": _text(item.value)},
-                    *map(_anthropic_image, item.media),
-                ]
+                said: list[JsonObject] = [{"type": "text", "text": text}] if (text := _text(item.value)) else []
+                blocks = [*said, *map(_anthropic_image, item.media)]
                 result = {"type": "tool_result", "tool_use_id": item.id, "content": blocks}
                 return {**result, "is_error": True} if not item.ok else result
             case "responses":
@@ -155,15 +193,17 @@ def _responses_output(item: ResultItem) -> str | list[JsonObject]:
     if not item.media:
         return _text(item.value)
     images = [{"type": "input_image", "image_url": f"data:{b.mime_type};base64,{_base64(b)}"} for b in item.media]
-    return [{"type": "input_text", "text": _text(item.value)}, *images]
+    said = [{"type": "input_text", "text": text}] if (text := _text(item.value)) else []
+    return [*said, *images]
 
 
 def _tool_result(item: ResultItem) -> JsonObject:
     value: JsonObject = {"text": item.value} if isinstance(item.value, str) else {"json": item.value}
+    values = [value] if item.value != "" or not item.media else []
     images = [
         {"image": {"format": b.mime_type.rpartition("/")[2], "source": {"bytes": _base64(b)}}} for b in item.media
     ]
-    return {"toolUseId": item.id, "content": [value, *images], "status": "success" if item.ok else "error"}
+    return {"toolUseId": item.id, "content": [*values, *images], "status": "success" if item.ok else "error"}
 
 
 def _gemini_declaration(tool: ToolItem) -> JsonObject:
@@ -174,7 +214,7 @@ def _gemini_declaration(tool: ToolItem) -> JsonObject:
 def _responses_tool(tool: ToolItem) -> JsonObject:
     named: JsonObject = {"name": tool.name, "description": tool.description}
     if tool.free_text:
-        inner: JsonObject = {"type": "custom", **named}
+        inner: JsonObject = {"type": "custom", **named, **({"format": tool.schema} if tool.schema else {})}
     else:
         inner = {"type": "function", **named, "parameters": tool.schema, "strict": False}
     return {"type": "namespace", "name": tool.namespace, "tools": [inner]} if tool.namespace else inner

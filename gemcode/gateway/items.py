@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from gemcode.agent.messages import Blob, JsonObject
 from gemcode.gateway import bedrock, content
-from gemcode.gateway.dialect import Failure, as_list, as_object, as_text, parse_arguments
+from gemcode.gateway.dialect import Failure, as_list, as_object, as_text, dump, parse_arguments
 
 Format = Literal["anthropic", "responses", "chat", "gemini", "bedrock", "amazonq"]
 FORMATS: tuple[Format, ...] = ("anthropic", "responses", "chat", "gemini", "bedrock", "amazonq")
@@ -14,7 +14,7 @@ FORMATS: tuple[Format, ...] = ("anthropic", "responses", "chat", "gemini", "bedr
 
 @dataclass(frozen=True, slots=True)
 class ToolItem:
-    """A definition. `free_text` marks a tool that takes text instead of arguments."""
+    """A definition. `free_text` marks a tool that takes text instead of arguments; its schema is the text's format."""
 
     path: str
     name: str
@@ -46,6 +46,7 @@ class ResultItem:
     ok: bool = True
     media: tuple[Blob, ...] = field(default=())
     name: str = ""
+    flattened: tuple[str, ...] = ()  # where blocks stood that became text
 
 
 Item: TypeAlias = ToolItem | CallItem | ResultItem
@@ -88,22 +89,54 @@ def _anthropic(value: JsonObject, path: str) -> Iterator[Item] | None:
         return iter([CallItem(path, identifier, name, arguments)])
     if kind == "tool_result":
         identifier = as_text(value.get("tool_use_id"), f"{path}.tool_use_id")
-        text, media = _anthropic_content(value.get("content"), f"{path}.content")
-        return iter([ResultItem(path, identifier, text, value.get("is_error") is not True, media)])
+        raw = value.get("content")
+        blocks = [{"type": "text", "text": raw}] if isinstance(raw, str) else as_list(raw, f"{path}.content")
+        texts, media, lost = _blocks(blocks, f"{path}.content", _anthropic_block)
+        ok = value.get("is_error") is not True
+        return iter([ResultItem(path, identifier, "\n".join(texts), ok, media, flattened=lost)])
     return None
 
 
-def _anthropic_content(value: Any, path: str) -> tuple[str, tuple[Blob, ...]]:
-    texts, media = [], []
-    for index, block in enumerate(value if isinstance(value, list) else [{"type": "text", "text": value or ""}]):
-        inner = as_object(block, f"{path}[{index}]")
-        if inner.get("type") == "image":
-            source = as_object(inner.get("source"), f"{path}[{index}].source")
-            data = content.decode_base64(source.get("data"), f"{path}[{index}].source.data")
-            media.append(Blob(str(source.get("media_type")), data))
-        else:
-            texts.append(as_text(inner.get("text"), f"{path}[{index}].text"))
-    return "\n".join(texts), tuple(media)
+Block: TypeAlias = Callable[[JsonObject, str], str | Blob | None]
+
+
+def _blocks(blocks: list[Any], path: str, read: Block) -> tuple[list[str], tuple[Blob, ...], tuple[str, ...]]:
+    """Texts and media of a result. What is neither becomes text as it stands, and its place is told."""
+    texts: list[str] = []
+    media: list[Blob] = []
+    lost: list[str] = []
+    for index, item in enumerate(blocks):
+        place = f"{path}[{index}]"
+        block = as_object(item, place)
+        found = read(block, place)
+        if isinstance(found, Blob):
+            media.append(found)
+            continue
+        if found is None:
+            lost.append(place)
+        texts.append(dump(block) if found is None else found)
+    return texts, tuple(media), tuple(lost)
+
+
+def _anthropic_block(block: JsonObject, path: str) -> str | Blob | None:
+    source = block.get("source")
+    if block.get("type") == "image" and isinstance(source, dict) and source.get("type") == "base64":
+        return Blob(str(source.get("media_type")), content.decode_base64(source.get("data"), f"{path}.source.data"))
+    return as_text(block.get("text"), f"{path}.text") if block.get("type") == "text" else None
+
+
+def _openai_block(block: JsonObject, path: str) -> str | Blob | None:
+    url = block.get("image_url")
+    if url is not None:
+        found = content.media_of_url(url.get("url") if isinstance(url, dict) else url, path)
+        return found if isinstance(found, Blob) else None
+    return as_text(block["text"], f"{path}.text") if "text" in block else None
+
+
+def _bedrock_block(block: JsonObject, path: str) -> str | Blob | None:
+    if isinstance(block.get("image"), dict):
+        return bedrock.read_image(block["image"], f"{path}.image")
+    return dump(block["json"]) if "json" in block else as_text(block["text"], path) if "text" in block else None
 
 
 def _responses(value: JsonObject, path: str, namespace: str = "") -> Iterator[Item] | None:
@@ -114,8 +147,7 @@ def _responses(value: JsonObject, path: str, namespace: str = "") -> Iterator[It
             description = str(value.get("description") or "")
             return iter([ToolItem(path, name, description, schema, namespace, schema_at=".parameters")])
         case "custom":
-            name = as_text(value.get("name"), f"{path}.name")
-            return iter([ToolItem(path, name, str(value.get("description") or ""), {}, namespace, free_text=True)])
+            return iter([_custom_tool(value, path, namespace)])
         case "namespace":
             members = value.get("tools")
             space = as_text(value.get("name"), f"{path}.name")
@@ -125,6 +157,11 @@ def _responses(value: JsonObject, path: str, namespace: str = "") -> Iterator[It
         case "function_call_output" | "custom_tool_call_output":
             return iter([_openai_result(value, "call_id", "output", path)])
     return None
+
+
+def _custom_tool(value: JsonObject, path: str, namespace: str = "") -> ToolItem:
+    name, form = as_text(value.get("name"), f"{path}.name"), as_object(value.get("format") or {}, f"{path}.format")
+    return ToolItem(path, name, str(value.get("description") or ""), form, namespace, free_text=True)
 
 
 def _responses_call(value: JsonObject, path: str) -> CallItem:
@@ -139,22 +176,19 @@ def _openai_result(value: JsonObject, key: str, where: str, path: str) -> Result
     output = value.get(where)
     if not isinstance(output, list):
         return ResultItem(path, identifier, output if output is not None else "")
-    texts, media = [], []
-    for index, item in enumerate(output):
-        part = as_object(item, f"{path}.{where}[{index}]")
-        url = part.get("image_url")
-        if url is not None:
-            found = content.media_of_url(url.get("url") if isinstance(url, dict) else url, f"{path}.{where}[{index}]")
-            if isinstance(found, Blob):
-                media.append(found)
-        else:
-            texts.append(as_text(part.get("text"), f"{path}.{where}[{index}].text"))
-    return ResultItem(path, identifier, "\n".join(texts), media=tuple(media))
+    texts, media, lost = _blocks(output, f"{path}.{where}", _openai_block)
+    return ResultItem(path, identifier, "\n".join(texts), media=media, flattened=lost)
 
 
 def _chat(value: JsonObject, path: str) -> Iterator[Item] | None:
     if value.get("role") == "tool":
         return iter([_openai_result(value, "tool_call_id", "content", path)])
+    if value.get("type") == "custom" and isinstance(value.get("custom"), dict):
+        inner, where = value["custom"], f"{path}.custom"
+        if "input" not in inner:
+            return iter([_custom_tool(inner, where)])
+        identifier, name = as_text(value.get("id"), f"{path}.id"), as_text(inner.get("name"), f"{where}.name")
+        return iter([CallItem(path, identifier, name, {"input": inner["input"]}, free_text=True)])
     inner = value.get("function")
     if value.get("type", "function") != "function" or not isinstance(inner, dict):
         return None
@@ -179,6 +213,7 @@ def _gemini(value: JsonObject, path: str) -> Iterator[Item] | None:
         name, args = as_text(call.get("name"), f"{path}.functionCall.name"), call.get("args") or {}
         signature = value.get("thoughtSignature", value.get("thought_signature"))
         args = as_object(args, f"{path}.functionCall.args")
+        signature = None if signature is None else as_text(signature, f"{path}.thoughtSignature")
         return iter([CallItem(path, str(call.get("id") or ""), name, args, signature)])
     answer = value.get("functionResponse", value.get("function_response"))
     return iter([_function_response(answer, path)]) if isinstance(answer, dict) else None
@@ -269,17 +304,11 @@ def _tool_use(use: JsonObject, path: str) -> CallItem:
 
 def _tool_result(result: JsonObject, path: str) -> ResultItem:
     identifier = as_text(result.get("toolUseId"), f"{path}.toolUseId")
-    blocks = [as_object(block, f"{path}.content") for block in as_list(result.get("content"), f"{path}.content")]
-    images = [as_object(block["image"], f"{path}.content.image") for block in blocks if "image" in block]
-    media = [Blob(f"image/{image.get('format')}", _image_bytes(image, path)) for image in images]
-    values = [block.get("json", block.get("text")) for block in blocks if "json" in block or "text" in block]
-    value = values[0] if len(values) == 1 else "\n".join(str(item) for item in values)
-    return ResultItem(path, identifier, value, result.get("status") != "error", tuple(media))
-
-
-def _image_bytes(image: JsonObject, path: str) -> bytes:
-    source = as_object(image.get("source"), f"{path}.content.image.source")
-    return content.decode_base64(source.get("bytes"), f"{path}.content.image.source.bytes")
+    blocks = as_list(result.get("content"), f"{path}.content")
+    texts, media, lost = _blocks(blocks, f"{path}.content", _bedrock_block)
+    whole = blocks[0].get("json") if len(blocks) == 1 else None  # one value stays what it is
+    value = "\n".join(texts) if whole is None else whole
+    return ResultItem(path, identifier, value, result.get("status") != "error", media, flattened=lost)
 
 
 def _amazonq(value: JsonObject, path: str) -> Iterator[Item] | None:

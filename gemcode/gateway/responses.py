@@ -35,7 +35,7 @@ from gemcode.gateway.names import ClientTool, ToolNames
 from gemcode.gateway.openai_error import error_reply
 from gemcode.gateway.responses_reply import CALL_PREFIX, ResponsesEncoder
 
-_CUSTOM_SCHEMA: JsonObject = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+FREE_TEXT_SCHEMA: JsonObject = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 # Records of the server's own tools: the text beside them holds what they found.
 _SERVER_ITEMS = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"}) | {
     "computer_call",
@@ -137,12 +137,16 @@ def _function(tool: JsonObject, namespace: str, param: str) -> tuple[ClientTool,
 def _custom(tool: JsonObject, namespace: str, param: str) -> tuple[ClientTool, str, Any]:
     """Free text becomes one string; what the text must look like moves into the description."""
     name = as_text(tool.get("name"), f"{param}.name")
-    description = str(tool.get("description") or "")
-    form = tool.get("format")
-    grammar = form.get("grammar", form) if isinstance(form, dict) and form.get("type") == "grammar" else {}
-    if isinstance(grammar, dict) and grammar.get("definition"):
-        description += f"\n\nThe input follows this {grammar.get('syntax', '')} grammar:\n{grammar['definition']}"
-    return ClientTool(name, namespace, "custom"), description, _CUSTOM_SCHEMA
+    description = str(tool.get("description") or "") + grammar_words(tool.get("format"))
+    return ClientTool(name, namespace, "custom"), description, FREE_TEXT_SCHEMA
+
+
+def grammar_words(form: Any) -> str:
+    """The format of a custom tool, for those who know none."""
+    grammar = form.get("grammar", form) if isinstance(form, dict) and form.get("type") == "grammar" else None
+    if not isinstance(grammar, dict) or not grammar.get("definition"):
+        return ""
+    return f"\n\nThe input follows this {grammar.get('syntax', '')} grammar:\n{grammar['definition']}"
 
 
 def read_choice(value: Any, names: ToolNames) -> ToolChoice:

@@ -50,6 +50,22 @@ def test_every_pair_there_and_back_loses_nothing_that_both_can_say(source: str, 
     assert through(through(start, source, target, strict=True), target, source, strict=True) == start
 
 
+@given(
+    st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", fullmatch=True),
+    st.dictionaries(st.text(max_size=5), JSON, max_size=4),
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=20),
+    st.sampled_from(list(itertools.product(FORMATS, FORMATS))),
+)
+def test_any_call_and_any_text_come_through_any_two_dialects(
+    name: str, args: dict[str, Any], text: str, pair: tuple[str, str]
+) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": name, "input": args}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": text}]}
+    first, second = pair
+    there = through(through([call, result], "anthropic", first, strict=True), first, second, strict=True)
+    assert through(there, second, "anthropic", strict=True) == {"calls": [call], "results": [result]}
+
+
 def test_gemini_gets_one_entry_of_declarations_and_the_name_in_the_result() -> None:
     made = through(ANTHROPIC, "anthropic", "gemini")
     declaration = {"name": "read_file", "description": "Reads.", "parametersJsonSchema": SCHEMA}
@@ -90,6 +106,24 @@ def test_one_item_alone_stays_one() -> None:
         ),
         ("responses", "bedrock", {"type": "custom", "name": "patch"}, "$"),
         (
+            "anthropic",
+            "chat",
+            {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "document", "source": {}}]},
+            "$.content[0]",
+        ),
+        (
+            "responses",
+            "anthropic",
+            {"type": "function_call_output", "call_id": "c", "output": [{"image_url": "https://example.org/a.png"}]},
+            "$.output[0]",
+        ),
+        (
+            "bedrock",
+            "anthropic",
+            {"toolResult": {"toolUseId": "t", "content": [{"text": "a"}, {"document": {"name": "n"}}]}},
+            "$.toolResult.content[1]",
+        ),
+        (
             "responses",
             "anthropic",
             {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]},
@@ -112,6 +146,10 @@ def test_what_the_target_cannot_hold_is_a_warning_or_when_strict_an_error_with_i
     ("text", "source", "words"),
     [
         ("{", "anthropic", "not JSON"),
+        ('{"a": NaN}', "anthropic", "not JSON"),
+        ("[" * 100_000, "anthropic", "nested too deeply"),
+        ('{"type": "tool_result", "tool_use_id": "t", "content": 5}', "anthropic", "must be an array"),
+        ('{"functionCall": {"name": "f"}, "thoughtSignature": 5}', "gemini", "must be a string"),
         ("{}", "anthropic", "no tool definition"),
         ("[1, 2]", "gemini", "no tool definition"),
         ('{"name": 5, "input_schema": {}}', "anthropic", "must be a string"),
@@ -122,6 +160,64 @@ def test_what_the_target_cannot_hold_is_a_warning_or_when_strict_an_error_with_i
 def test_text_that_holds_nothing_usable_is_said(text: str, source: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         convert(text, source, "gemini")
+
+
+def test_the_dialect_that_it_rather_is_is_named() -> None:
+    text = json.dumps({"type": "function", "function": {"name": "f", "parameters": SCHEMA}})
+    with pytest.raises(UsageError) as refused:
+        convert(text, "anthropic", "gemini")
+    assert refused.value.hint == "It looks like chat or gemini: say so with --from."
+
+
+def test_strict_says_how_much_more_is_lost() -> None:
+    tools = [{"name": name, "input_schema": SCHEMA} for name in ("a b", "c d", "e f")]
+    with pytest.raises(UsageError, match=r"^\$\[0\].name: 'a b' becomes .* \(and 2 more\)\.$"):
+        convert(json.dumps(tools), "anthropic", "gemini", strict=True)
+
+
+def test_calls_of_gemini_without_ids_get_them_and_so_do_their_results() -> None:
+    calls = [{"functionCall": {"name": name, "args": {}}} for name in ("f", "f", "g")]
+    results = [{"functionResponse": {"name": name, "response": {"output": name}}} for name in ("g", "f", "f")]
+    made = through([*calls, *results], "gemini", "anthropic", strict=True)
+    ids = [call["id"] for call in made["calls"]]
+    assert len(set(ids)) == 3 and all(ids)
+    assert [result["tool_use_id"] for result in made["results"]] == [ids[2], ids[0], ids[1]]
+
+
+def test_a_grammar_stays_or_becomes_words() -> None:
+    form = {"type": "grammar", "syntax": "lark", "definition": "start: X"}
+    tool = {"type": "custom", "name": "patch", "description": "Patches.", "format": form}
+    assert through(tool, "responses", "responses", strict=True) == tool
+    assert "lark grammar:\nstart: X" in through(tool, "responses", "anthropic")["description"]
+
+
+def test_custom_tools_of_chat_are_read() -> None:
+    call = {"id": "c1", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}}
+    tool = {"type": "custom", "custom": {"name": "patch", "description": "Patches."}}
+    made = through([tool, call], "chat", "responses")
+    assert made["tools"] == [{"type": "custom", "name": "patch", "description": "Patches."}]
+    assert made["calls"] == [{"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "*** Begin"}]
+
+
+def test_a_name_that_only_gemini_refuses_is_kept_by_the_others() -> None:
+    tool = {"name": "2fa", "input_schema": SCHEMA}
+    assert through(tool, "anthropic", "chat", strict=True)["function"]["name"] == "2fa"
+    with pytest.raises(UsageError):
+        convert(json.dumps(tool), "anthropic", "gemini", strict=True)
+
+
+def test_an_image_alone_makes_no_empty_text() -> None:
+    blocks = [{"image": {"format": "jpg", "source": {"bytes": "AA=="}}}]
+    result = {"toolResult": {"toolUseId": "t", "content": blocks, "status": "success"}}
+    (image,) = through(result, "bedrock", "anthropic")["content"]
+    assert image["source"]["media_type"] == "image/jpeg"
+    assert [part["type"] for part in through(result, "bedrock", "responses")["output"]] == ["input_image"]
+    assert len(through(result, "bedrock", "bedrock")["toolResult"]["content"]) == 1
+
+
+def test_several_values_of_a_result_are_json_text() -> None:
+    result = {"toolResult": {"toolUseId": "t", "content": [{"json": {"a": None}}, {"text": "b"}]}}
+    assert through(result, "bedrock", "anthropic")["content"] == [{"type": "text", "text": '{"a":null}\nb'}]
 
 
 def test_images_and_json_in_results() -> None:
