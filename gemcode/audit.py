@@ -30,6 +30,7 @@ GENESIS = "0" * 64
 _LOG, _ANCHOR, _LOCK = "audit.jsonl", "audit.head", "audit.lock"
 _ROTATED = re.compile(r"audit-\d{12,}\.jsonl")
 _ANCHOR_BYTES = 20 + 1 + 64 + 1
+_MOST_RECORDS = 10**19  # as many as the anchor has digits for
 _HASH = re.compile(r"[0-9a-f]{64}")
 _CONTENTS = frozenset({"content", "old", "new"})  # arguments that hold a user's text: by hash and size, however short
 _BEGINNINGS = (b'{"args":', b'{"decision":')  # of an intent and of an outcome, in canonical JSON
@@ -252,7 +253,7 @@ def _parse(line: bytes) -> Record | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or type(record.get("seq")) is not int or record["seq"] < 1:
+    if not isinstance(record, dict) or type(record.get("seq")) is not int or not 0 < record["seq"] < _MOST_RECORDS:
         return None
     hashes = (record.get("hash"), record.get("prev"))
     return record if all(isinstance(item, str) and _HASH.fullmatch(item) for item in hashes) else None

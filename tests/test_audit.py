@@ -550,6 +550,19 @@ def test_without_an_audit_log_writes_are_refused_and_reads_go_on(tools: ToolBenc
     assert call_with(tools, registry, "write_file", path="b.txt", content="x\n").ok
 
 
+@pytest.mark.parametrize("digits", [19, 20, 4300])
+def test_a_forged_number_does_not_end_the_log(tools: ToolBench, log: Audit, digits: int) -> None:
+    from gemcode.tools import build_tools
+
+    registry = ToolRegistry(build_tools(tools.bench), log)
+    assert call_with(tools, registry, "write_file", path="a.txt", content="one\n").ok
+    number, nothing = "9" * digits, "0" * 64
+    with (log.directory / "audit.jsonl").open("a") as file:
+        file.write(f'{{"seq":{number},"prev":"{nothing}","hash":"{nothing}"}}\n')
+    assert call_with(tools, registry, "write_file", path="b.txt", content="two\n").ok
+    assert audit.verify(log.directory).problems
+
+
 @pytest.fixture
 def tools(tmp_path: Path) -> Any:
     with open_bench(tmp_path) as bench:

@@ -192,12 +192,9 @@ class ToolRegistry:
         started = time.perf_counter()
         call, tool = prepared.call, prepared.tool
         try:
-            entry = self._audit.intent(call, tool.effect) if self._audit else None
-        except OSError as error:
-            entry = None
-            if tool.effect is not Effect.READ:
-                refusal = ToolError("audit", f"Not run: the audit log can't be written ({error.strerror}).")
-                return self._settle(prepared, entry, failure(call, refusal), turn), _since(started)
+            entry = self._intend(call, tool.effect)
+        except ToolError as error:
+            return self._settle(prepared, None, failure(call, error), turn), _since(started)
         try:
             done = await self._execute(prepared, turn)
             took = _since(started)
@@ -223,12 +220,27 @@ class ToolRegistry:
         told.said = "not written, the proposal is dropped"
         return told
 
+    def _intend(self, call: ToolCall, effect: Effect) -> object:
+        """Note in the audit log that a call is about to run; None: it can't be, or there is no log. Raises ToolError
+        for a call that must not run unseen."""
+        try:
+            return self._audit.intent(call, effect) if self._audit else None
+        except Exception as error:  # noqa: BLE001 - however it fails, what can't be noted is not done
+            if effect is Effect.READ:
+                return None
+            why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+            raise ToolError("audit", f"Not run: the audit log can't be written ({why}). See: gemcode doctor") from None
+
+    def _conclude(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None:
+        if self._audit and entry is not None:
+            # An intent without outcome stays visible in the log, and what was done is done: nothing is left to refuse.
+            with contextlib.suppress(Exception):
+                self._audit.outcome(entry, call, decision, result)
+
     def _settle(self, prepared: Prepared, entry: object, result: ToolResult, turn: TurnState) -> ToolResult:
         """Book what became of a call: in the audit log, and in what the turn owes the person."""
         result = capped(result, 4 * self._limits.result_bytes)  # far above what our own tools give
-        if self._audit and entry is not None:
-            with contextlib.suppress(OSError):  # an intent without outcome stays visible in the log
-                self._audit.outcome(entry, prepared.call, prepared.decision, result)
+        self._conclude(entry, prepared.call, prepared.decision, result)
         if prepared.tool.effect is Effect.WRITE:
             if result.ok:
                 turn.refused.pop(prepared.subject, None)
@@ -315,9 +327,8 @@ class ToolRegistry:
         tool = self.load().get(call.name)
         if tool and tool.effect is Effect.WRITE:
             turn.refused[subject] = error.said or error.message
-        if self._audit:
-            with contextlib.suppress(OSError):  # nothing ran, so nothing is hidden
-                self._audit.outcome(self._audit.intent(call, self.effect(call.name)), call, decision, result)
+        with contextlib.suppress(ToolError):  # nothing ran, so nothing is hidden
+            self._conclude(self._intend(call, self.effect(call.name)), call, decision, result)
         return Refused(call, subject, result, decision)
 
 
@@ -333,10 +344,8 @@ def _look_up(items: Sequence[_Checked]) -> list[Preview | ToolError | None]:
     def one(item: _Checked) -> Preview | ToolError | None:
         try:
             return item.tool.preview(item.arguments)
-        except ToolError as error:
-            return error
-        except OSError as error:
-            return io_error(error)
+        except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
+            return _as_tool_error(item.call, error)
 
     return [one(item) for item in items]
 
@@ -345,12 +354,16 @@ def _collect(call: ToolCall, work: "asyncio.Future[Output]") -> Output | ToolErr
     """What finished work gave, whatever became of it."""
     try:
         return work.result()
-    except ToolError as error:
-        return error
-    except OSError as error:
-        return io_error(error)
     except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
-        return ToolError("internal", f"{call.name} failed: {type(error).__name__}: {error}")
+        return _as_tool_error(call, error)
+
+
+def _as_tool_error(call: ToolCall, error: Exception) -> ToolError:
+    if isinstance(error, ToolError):
+        return error
+    if isinstance(error, OSError):
+        return io_error(error)
+    return ToolError("internal", f"{call.name} failed: {type(error).__name__}: {error}")
 
 
 def _result(prepared: Prepared, done: Output | ToolError, turn: TurnState) -> ToolResult:

@@ -28,6 +28,7 @@ from gemcode.agent.messages import (
     ToolCall,
     ToolChoice,
     ToolMessage,
+    ToolResult,
     Usage,
     UserMessage,
 )
@@ -592,3 +593,57 @@ def test_any_sequence_of_model_events_leaves_a_valid_history(turns: list[list[st
         outcome, _ = run(agent)
         assert outcome.status in Status
         assert_valid(agent.history)
+
+
+class BrokenAudit:
+    """An audit log that fails in a way of its own, before or after the call."""
+
+    def __init__(self, error: Exception, *, late: bool) -> None:
+        self._error = error
+        self._late = late
+
+    def intent(self, call: ToolCall, effect: Effect) -> object:
+        if not self._late:
+            raise self._error
+        return 1
+
+    def outcome(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None:
+        raise self._error
+
+
+BROKEN = [OSError(28, "No space left on device"), ValueError("4301 digits"), RecursionError(), MemoryError()]
+
+
+@pytest.mark.parametrize("error", BROKEN, ids=lambda error: type(error).__name__)
+def test_a_write_that_can_not_be_noted_is_refused_however_that_failed(error: Exception) -> None:
+    bench = Bench()
+    wanted = calls(("read", {"path": "a"}), ("write", {"path": "b"}), ("nothing", {}))
+    agent = make_agent(bench, ScriptedModel(wanted, says("done")), Mode.ALL, audit=BrokenAudit(error, late=False))
+    outcome, _ = run(agent)
+    assert (outcome.status, bench.ran) == (Status.WRITE_REFUSED, ["read a"])
+    assert outcome.error is not None and "the audit log can't be written" in outcome.error.message
+    assert [(call.ok, call.kind) for call in outcome.calls] == [(True, ""), (False, "audit"), (False, "unknown_tool")]
+    assert_valid(agent.history)
+
+
+@pytest.mark.parametrize("error", BROKEN, ids=lambda error: type(error).__name__)
+def test_a_write_that_was_noted_stands_although_its_outcome_could_not_be(error: Exception) -> None:
+    bench = Bench()
+    wanted = calls(("write", {"path": "b"}))
+    agent = make_agent(bench, ScriptedModel(wanted, says("done")), Mode.ALL, audit=BrokenAudit(error, late=True))
+    outcome, _ = run(agent)
+    assert (outcome.status, [change.path for change in outcome.files_changed]) == (Status.OK, ["b"])
+    assert_valid(agent.history)
+
+
+def test_a_fault_in_looking_ahead_is_a_result_for_the_model() -> None:
+    def stumble(_: PathArguments) -> Preview | None:
+        raise RecursionError("too deep")
+
+    tool = Tool("read", "Reads.", PathArguments, Effect.READ, lambda *_: Output("never"), lambda a: a.path, stumble)
+    persona = Persona("gemini-test", lambda _: "system")
+    model = ScriptedModel(calls(("read", {"path": "a"})), says("done"))
+    agent = Agent(model, ToolRegistry([tool]), persona, decline_unasked)
+    outcome, _ = run(agent)
+    assert (outcome.status, [call.kind for call in outcome.calls]) == (Status.OK, ["internal"])
+    assert_valid(agent.history)
