@@ -1,10 +1,8 @@
 """read_file: text with its encoding and line span, or what kind of binary a file is."""
 
-from typing import Annotated
-
 from pydantic import Field
 
-from gemcode.agent.arguments import Arguments, WholeNumber
+from gemcode.agent.arguments import Arguments, LineNumber
 from gemcode.agent.errors import ToolError
 from gemcode.agent.policy import Effect, Sensitivity
 from gemcode.agent.tool import Output, Preview, SecretRead, Tool
@@ -18,8 +16,8 @@ DESCRIPTION = "Read a text file. Long files come in parts: go on with start_line
 
 class ReadFileArguments(Arguments):
     path: str = Field(description="File, relative to the project root")
-    start_line: WholeNumber = Field(default=1, ge=1, description="First line, from 1")
-    end_line: Annotated[WholeNumber, Field(ge=1)] | None = Field(default=None, description="Last line, inclusive")
+    start_line: LineNumber = Field(default=1, description="First line, from 1")
+    end_line: LineNumber | None = Field(default=None, description="Last line, inclusive")
 
 
 def read_file(bench: Workbench) -> Tool[ReadFileArguments]:
