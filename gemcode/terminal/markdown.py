@@ -16,10 +16,12 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Operator
 from pygments.token import Token as CodeToken
 from pygments.util import ClassNotFound
+from rich import box
 from rich import markdown as rich_markdown
 from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
@@ -28,6 +30,7 @@ from gemcode.terminal.safe import escape
 from gemcode.terminal.stream import Block, Kind
 
 WINDOW = 500  # lines of a code block that are read again for colours
+LEAST_CELL = 6  # columns on the screen for one of a table, with its gap
 
 _THEME = Theme(
     {
@@ -79,6 +82,25 @@ class _CodeBlock(rich_markdown.CodeBlock):
         yield Text(str(self.text).rstrip("\n"), no_wrap=False, overflow="fold")
 
 
+class _Table(rich_markdown.TableElement):
+    """Cells fold, so that nothing is cut off. One with more columns than the screen can carry is shown row by row."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        head = self.header.row.cells if self.header and self.header.row else []
+        body = [row.cells for row in self.body.rows] if self.body else []
+        if len(head) * LEAST_CELL > options.max_width:
+            yield from (Text(" | ").join(cell.content for cell in row) for row in (head, *body))
+            return
+        table = Table(box=box.SIMPLE, pad_edge=False, style="markdown.table.border", collapse_padding=True)
+        for cell in head:
+            heading = cell.content.copy()
+            heading.stylize("markdown.table.header")
+            table.add_column(heading, overflow="fold")
+        for row in body:
+            table.add_row(*(cell.content for cell in row))
+        yield table
+
+
 class _ListItem(rich_markdown.ListItem):
     def on_child_close(self, context: rich_markdown.MarkdownContext, child: rich_markdown.MarkdownElement) -> bool:
         if len(self.elements._renderables) and isinstance(child, rich_markdown.Paragraph):
@@ -105,6 +127,7 @@ class _Markdown(rich_markdown.Markdown):
         "fence": _CodeBlock,
         "code_block": _CodeBlock,
         "list_item_open": _ListItem,
+        "table_open": _Table,
     }
 
     def __init__(self) -> None:

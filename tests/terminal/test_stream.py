@@ -305,3 +305,24 @@ def test_lines_for_another_stream_do_not_mix_with_the_answer() -> None:
     view(Notice("aside"))
     view.close()
     assert (paper.text, told) == ("Answer", ["· aside"])
+
+
+cells = st.text(alphabet="ab 日本語🎉x", min_size=1, max_size=60).map(str.strip).filter(bool)
+tables = st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(cells, min_size=n, max_size=n), min_size=1, max_size=4))
+
+
+@given(tables, st.integers(20, 120))
+def test_of_a_table_nothing_is_cut_off_and_no_row_is_too_wide(rows: list[list[str]], columns: int) -> None:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines.insert(1, "|---" * len(rows[0]) + "|")
+    shown = MarkdownPainter(Look()).rows(Block(Kind.PARAGRAPH, "\n".join(lines), False), columns)
+    assert all(width(row) <= columns for row in shown)
+    for letter in "ab日本語🎉x":
+        assert "".join(shown).count(letter) == "".join(lines).count(letter)
+
+
+def test_a_table_with_too_many_columns_is_shown_row_by_row() -> None:
+    head, body = ([f"{word}{number}" for number in range(25)] for word in ("head", "cell"))
+    text = "\n".join([f"|{'|'.join(head)}|", "|---" * 25 + "|", f"|{'|'.join(body)}|"])
+    shown = " ".join(MarkdownPainter(Look()).rows(Block(Kind.PARAGRAPH, text, False), 80))
+    assert " ".join(shown.split()) == f"{' | '.join(head)} {' | '.join(body)}"
