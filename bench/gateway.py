@@ -1,14 +1,13 @@
 """The gateway against its budgets: added latency, throughput, many slow streams, memory. Run: python -m bench.gateway
 
 The gateway runs in a process of its own, bound to one core; the load and the service share the others. Latency and
-throughput are those of the least disturbed of five rounds. `--write` keeps
-the table in bench/gateway.md.
+throughput are those of the least disturbed of five rounds. `python -m bench` runs this too; `--write` here replaces the
+gateway's section of RESULTS.md alone.
 """
 
 import asyncio
 import json
 import os
-import platform
 import socket
 import statistics
 import subprocess
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.report import with_gateway
 from gemcode.gateway.anthropic import AnthropicDialect
 from gemcode.gateway.upstream import encode
 from gemcode.gemini import wire
@@ -292,10 +292,8 @@ def main() -> int:
     rows = measure("--quick" in sys.argv)
     print(table(rows))
     if "--write" in sys.argv:
-        place = f"Python {platform.python_version()}, {os.cpu_count()} shared cores, {platform.machine()}"
-        text = f"# Gateway: measured\n\n`python -m bench.gateway --write` made this ({place}).\n"
-        text += f"Latency and throughput are those of the least disturbed of five rounds.\n\n{table(rows)}\n"
-        (ROOT / "bench" / "gateway.md").write_text(text, encoding="utf-8")
+        results = ROOT / "bench" / "RESULTS.md"
+        results.write_text(with_gateway(results.read_text(encoding="utf-8"), table(rows)), encoding="utf-8")
     return 0 if all(row.ok for row in rows) else 1
 
 
