@@ -136,7 +136,8 @@ def run(*, play: bool, no_color: bool) -> int:
     with scratch_project() as (settings, simulator):
         guide = TourGuide(settings.project)
         if not unattended:
-            write_stdout(INTRODUCTION + "Each step says what to type; next skips one, /quit leaves.\n")
+            write_stdout(INTRODUCTION + "The cost shown is an example: nothing is billed.\n")
+            write_stdout("Each step says what to type; next skips one, /quit leaves.\n")
             return chat.converse(settings, app.Options(no_color=no_color), guide=guide)
         look = choose_look(
             os.environ,

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from datetime import date
+from datetime import date, timedelta
 
 from gemcode import app
 from gemcode.agent.policy import Mode
@@ -39,18 +39,34 @@ def models(options: app.Options, *, as_json: bool) -> int:
     for model in catalog.MODELS:
         price = catalog.price_on(model, today)
         mark = "*" if model.name == settings.model else " "
-        cost = f"{price.input:.2f}/{price.output:.2f}/{price.cached:.3g}"
         levels = " ".join(f"[{level}]" if level == model.default_level else level for level in model.thinking_levels)
-        write_stdout(f"{mark} {model.name:34} {cost:>17} {levels or 'budget'}\n")
+        write_stdout(f"{mark} {model.name:34} {_cost(price):>17} {levels or 'budget'}\n")
     if catalog.find(settings.model) is None:
         write_stdout(f"* {escape(settings.model, single_line=True)} (not in this list: tokens are shown without USD)\n")
     write_stdout(f"USD per million tokens as of {catalog.AS_OF}; out includes thinking.\n")
+    for model in catalog.MODELS:
+        price = catalog.price_on(model, today)
+        for following in model.prices[model.prices.index(price) + 1 :]:
+            write_stdout(f"  {model.name}: {_cost(following)} {_when_over(price)}\n")
+            price = following
     for limits in sorted({(model.input_limit, model.output_limit) for model in catalog.MODELS}):
         names = [model.name for model in catalog.MODELS if (model.input_limit, model.output_limit) == limits]
         which = "all models" if len(names) == len(catalog.MODELS) else ", ".join(names)
         write_stdout(f"Limits of {which}: {limits[0]:,} tokens in, {limits[1]:,} out.\n")
     write_stdout("* active, [default level].\n")
     return 0
+
+
+def _cost(price: catalog.Price) -> str:
+    cached = max(f"{price.cached:.2f}", f"{price.cached:.3g}", key=len)  # at least two places
+    return f"{price.input:.2f}/{price.output:.2f}/{cached}"
+
+
+def _when_over(price: catalog.Price) -> str:
+    """When the next price takes the place of this one."""
+    if price.prompt_limit is not None:
+        return f"for prompts over {price.prompt_limit // 1000}k"
+    return f"from {price.until + timedelta(days=1)}"
 
 
 def _as_json(model: catalog.ModelInfo, active: str, today: date) -> dict[str, object]:

@@ -170,4 +170,6 @@ def test_models_and_tools_tell_all_of_it_in_80_columns(place: Place) -> None:
     shown = place.run("models").stdout
     for told in ("* gemini-3.8-flash", "0.75/3.75/0.075", "low [medium] high", "1,048,576 tokens in, 65,536 out"):
         assert told in shown
+    assert " 2.00/12.00/0.20 low" in shown  # prices have two places at least
+    assert "  gemini-2.5-pro: 2.50/15.00/0.25 for prompts over 200k\n" in shown
     assert max(map(len, (shown + place.run("tools").stdout).splitlines())) <= 80
