@@ -61,7 +61,7 @@ def find_command(name: str) -> Command:
     begins = [known for known in COMMANDS if known.startswith(name)] if len(name) > 1 else []
     if len(begins) == 1:
         return COMMANDS[begins[0]]
-    close = begins or difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    close = begins or difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"Did you mean {' or '.join(close)}?" if close else "/help lists all commands."
     raise UsageError(f"Unknown command {escape(name, single_line=True)}.", hint)
 

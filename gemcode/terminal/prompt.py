@@ -7,12 +7,12 @@ from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.filters import Condition, has_completions, is_searching
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import Dimension
+from prompt_toolkit.layout import Dimension, Window, to_dimension
 from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.output import Output
 from prompt_toolkit.shortcuts import PromptSession
@@ -168,6 +168,7 @@ class PromptLine:
         for window in self._session.layout.find_all_windows():
             if isinstance(window.content, CompletionsMenuControl):
                 window.height = lambda: Dimension(min=1, max=_menu_rows())
+        _keep_search_near(self._session.layout.current_window)
         self._session.app.ttimeoutlen = 0.05
         self._session.app.timeoutlen = 0.3
 
@@ -218,7 +219,7 @@ class PromptLine:
         bindings = KeyBindings()
         is_empty = Condition(lambda: not self._session.default_buffer.text)
 
-        @bindings.add("c-c")
+        @bindings.add("c-c", filter=~is_searching)  # in a search it ends the search
         @bindings.add(Keys.SIGINT)
         def interrupt(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
@@ -246,6 +247,13 @@ class PromptLine:
             event.current_buffer.cancel_completion()
 
         return bindings
+
+
+def _keep_search_near(line: Window) -> None:
+    """While C-r searches, its row is right below the input line, not at the bottom of the screen."""
+    reserved = line.height
+    line.height = lambda: Dimension() if is_searching() else to_dimension(reserved)
+    line.dont_extend_height = is_searching
 
 
 def _menu_rows() -> int:

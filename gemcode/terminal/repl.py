@@ -179,7 +179,10 @@ class Repl:
         with self._front.modes.lent():
             code, output = await programs.run_shell(command, self.session.environ)
         lines = output.count("\n") + (not output.endswith("\n")) if output else 0
-        facts = [f"exit code {code}"] if code else []
+        interrupted = code in (-signal.SIGINT, 128 + signal.SIGINT)
+        if interrupted or (output and not output.endswith("\n")):
+            self._front.show([()])  # what is said next gets a line of its own
+        facts = ["interrupted"] if interrupted else [f"exit code {code}"] if code else []
         if lines:
             self._output = f"Output of `{command}`:\n```\n{output.rstrip()}\n```"
             facts.append(f"{view.plural(lines, 'line')}; write @! in a prompt to send {'it' if lines == 1 else 'them'}")

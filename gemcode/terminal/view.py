@@ -141,9 +141,12 @@ def retry_line(event: Retrying, remaining: float, columns: int | None = None, mo
     reason = escape(event.reason, single_line=True).rstrip(".")
     tries = f"Try {event.attempt + 1} of {event.attempts}" if event.attempts else "Retrying"
     stop = "" if reason.endswith(("?", "!")) else "."
-    rest = f"{stop} {tries} in {max(remaining, 0):.0f} s  (Ctrl-C cancels)"
+    number = f"{max(remaining, 0):.0f} s"
+    rest = f"{stop} {tries} in {number}  (Ctrl-C cancels)"
     if columns is not None:
-        rest = rest if len(rest) < columns - 12 else f" {max(remaining, 0):.0f} s"
+        if width(reason) + len(rest) + 2 > columns:
+            rest = f"{stop} {tries} in {number}"
+        rest = rest if len(rest) < columns - 12 else f" {number}"
         reason = cut(reason, columns - 2 - len(rest), more)
     return line((Style.WARN, "! "), reason + rest)
 

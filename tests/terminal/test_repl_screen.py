@@ -852,3 +852,32 @@ def state(screen: PtyScreen) -> str:
 
 def echoes(screen: PtyScreen) -> bool:
     return bool(screen.modes_after()[3] & termios.ECHO)
+
+
+def test_10_the_search_is_right_below_the_line(project: Path) -> None:
+    with start("hello", project) as screen:
+        prompt_is_ready(screen)
+        screen.type("find me later" + ENTER)
+        prompt_is_ready(screen, 2)
+        screen.type("\x12late")
+        screen.wait_for("^> find me later$\nI-search backward: late")
+        screen.type(CTRL_C)
+        leave(screen)
+
+
+@pytest.mark.parametrize(
+    ("command", "keys", "said"),
+    [
+        ("printf abc", "", "begun\nabc\n· 2 lines; write"),
+        ("sleep 60", CTRL_C, "^C\n· interrupted"),
+    ],
+)
+def test_what_is_said_of_a_command_has_a_line_of_its_own(project: Path, command: str, keys: str, said: str) -> None:
+    with start("hello", project) as screen:
+        prompt_is_ready(screen)
+        screen.type(f"!echo begun; {command}" + ENTER)
+        screen.wait_for("^begun")
+        screen.type(keys)
+        prompt_is_ready(screen, 2)
+        assert said in screen.text()
+        leave(screen)

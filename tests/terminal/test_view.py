@@ -103,6 +103,12 @@ def test_33_the_number_of_a_wait_is_never_cut_off(room: int) -> None:
     assert len(shown) <= room and " 9 s" in shown and shown.startswith("! The limit")
 
 
+def test_33_the_reason_of_a_wait_matters_more_than_the_hint() -> None:
+    event = Retrying("The limit per minute is reached (1,000,000 input tokens).", 9, 1, 5)
+    assert plain(view.retry_line(event, 5, 79, "…")) == f"! {event.reason} Try 2 of 5 in 5 s"
+    assert plain(view.retry_line(event, 5, 99, "…")) == f"! {event.reason} Try 2 of 5 in 5 s  (Ctrl-C cancels)"
+
+
 @given(anything, anything, anything, st.booleans(), columns)
 def test_20_any_tool_line_fits_and_is_harmless(name: str, subject: str, outcome: str, ok: bool, room: int) -> None:
     shown = view.tool_line(finished(name, subject, outcome, ok=ok), UNICODE, room)
