@@ -76,7 +76,7 @@ def fold(component: str) -> str:
     while True:  # normalising can make new capitals, colons and dots; each round shortens or settles the name
         before = folded
         folded = folded.partition(":")[0]
-        folded = "".join(c for c in folded if unicodedata.category(c) != "Cf")
+        folded = "".join(c for c in folded if unicodedata.category(c) != "Cf" and c not in name_rules.IGNORABLE)
         folded = unicodedata.normalize("NFKC", folded.casefold()).rstrip(" .")
         if folded == before:
             return folded
@@ -114,7 +114,7 @@ def _judge(path: str) -> tuple[NameClass, str]:
         for pair in itertools.pairwise(folded)
         if pair in name_rules.PAIRS
     ]
-    if components and name_rules.SECRET_LEAF.fullmatch(folded[-1]):
+    if components and name_rules.SECRET_LEAF.fullmatch(_original(folded[-1])):
         verdicts.append((NameClass.SECRET, name_rules.SECRET_REASON))
     ordinary = (NameClass.ORDINARY, "")
     return min(verdicts, key=lambda verdict: (verdict[0].value, not verdict[1]), default=ordinary)
@@ -125,7 +125,8 @@ def _judge_component(component: str) -> tuple[NameClass, str]:
     name = fold(component)
     if (why := name_rules.never(name)) is not None:
         return NameClass.NEVER, why
-    if name_rules.SECRET.fullmatch(name) and name not in name_rules.NOT_SECRET:
+    original = _original(name)
+    if name_rules.SECRET.fullmatch(original) and not name_rules.NOT_SECRET.fullmatch(original):
         return NameClass.SECRET, name_rules.SECRET_REASON
     if (why := name_rules.runs_later(name)) is not None:
         return NameClass.RUNS_LATER, why
@@ -134,6 +135,13 @@ def _judge_component(component: str) -> tuple[NameClass, str]:
     if name.partition(".")[0].rstrip() in name_rules.WINDOWS_DEVICES or component[-1] in " .":
         return NameClass.ORDINARY, "not a usable name on Windows"
     return NameClass.ORDINARY, ""
+
+
+def _original(name: str) -> str:
+    """The name of the file that this one, by its name, is a copy of; itself for any other."""
+    while (copy := name_rules.COPY.fullmatch(name)) is not None:
+        name = copy[1] or copy[2]
+    return name
 
 
 def _invalid(message: str, **details: object) -> ToolError:
