@@ -52,11 +52,13 @@ def _tell(error: GemcodeError) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt in a command, and only there."""
-    outside = signal.getsignal(signal.SIGINT)
-    if outside is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt in a command, and only there; one that is ignored stays ignored."""
+    outside = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in outside.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, outside)
+        for number, handler in outside.items():
+            signal.signal(number, handler)

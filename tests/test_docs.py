@@ -9,10 +9,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from bench.table import comparison
+from gemcode.agent.bounds import Bounds
 from gemcode.commands.demo import scratch_project
 from gemcode.config import load
 
@@ -87,11 +91,27 @@ def test_commands_that_are_only_named_exist(page: Path) -> None:
     text = "\n".join(blocks(page, "sh"))
     for target in re.findall(r"^make (\w[\w-]*)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
-    for command in set(re.findall(r"`gemcode (\w+)", page.read_text(encoding="utf-8"))):
-        done = subprocess.run(
-            [sys.executable, "-m", "gemcode", command, "--help"], capture_output=True, text=True, check=False, cwd=ROOT
-        )
-        assert done.returncode == 0, f"gemcode {command}: {done.stderr}"
+    named = re.findall(r"`gemcode ([^`\n]*)`", page.read_text(encoding="utf-8"))
+    for line in [*named, *re.findall(r"\bgemcode (.*)$", text, re.MULTILINE)]:
+        first, *_ = words = line.replace("\\|", "|").partition("#")[0].partition("|")[0].split() or [""]
+        command = first if re.fullmatch(r"[a-z]+", first) else ""
+        taken = help_of(command) + ("" if command else help_of("chat"))
+        for flag in (word for word in words if re.match(r"--?[a-zA-Z]", word)):
+            assert re.search(rf"(^|\s){flag}\b", taken, re.MULTILINE), f"gemcode {line}"
+
+
+@cache
+def help_of(command: str) -> str:
+    arguments = [sys.executable, "-m", "gemcode", *command.split(), "--help"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, f"gemcode {command}: {done.stderr}"
+    return done.stdout
+
+
+def test_the_comparison_is_made_from_the_results() -> None:
+    """After `make bench`, put what `python -m bench.table` prints into the README."""
+    results = (ROOT / "bench" / "RESULTS.md").read_text(encoding="utf-8")
+    assert comparison(results) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
@@ -101,6 +121,8 @@ def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
     (tmp_path / "config" / "config.toml").write_text(user, encoding="utf-8")
     settings = load(tmp_path, {"GEMCODE_HOME": str(tmp_path)}, {})
     assert (settings.max_cost, settings.bounds.list_entries) == (1.0, 1000)
+    assert settings.bounds == Bounds(), "the limits shown are the defaults"
+    assert set(tomllib.loads(user)["limits"]) == {item.name for item in fields(Bounds)}, "all of them"
     assert set(tomllib.loads(project)) == {"limits"}
 
 

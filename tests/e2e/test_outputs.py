@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,16 @@ def test_only_stdin_is_a_prompt_too(place: Place) -> None:
     assert result.code == 0
     assert result.requests[0].last_text == "What is 1+1?"
     assert "What is 1+1?" in place.run("sessions").stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_stdin_is_read_is_an_outcome_too(place: Place, number: int) -> None:
+    with place.started("ask", "hi", "-o", "json", stdin=subprocess.PIPE) as running:
+        running.wait_for_stderr("reading stdin until it ends")
+        running.child.send_signal(number)
+        result = running.finish()
+    assert_result(result.json)
+    assert (result.code, result.json["status"], result.requests) == (130, "interrupted", ())
 
 
 def test_bytes_that_are_no_text_are_refused(place: Place) -> None:
