@@ -5,6 +5,7 @@ It only records. A kill leaves an intent without an end, which recovery.py finds
 
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterable
@@ -15,9 +16,12 @@ from gemcode.agent.errors import ToolError
 from gemcode.frozen import frozen
 from gemcode.workspace import osfs
 from gemcode.workspace.locks import EXCLUSIVE, PATIENCE, LockFile, close_quietly
-from gemcode.workspace.objects import Hash, put_file
+from gemcode.workspace.name_rules import TEMPORARY_PREFIX
+from gemcode.workspace.objects import OBJECT_NAME, Hash, put_file
 
 NAME = "journal.jsonl"
+_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + "[0-9a-f]+")
+_FAR_FUTURE = 1e11  # seconds; a calendar ends somewhere
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # base 32 without letters that look like others
 Identity = tuple[int, int]
 Status = Literal["open", "written", "durability_unknown", "not_written", "kept"]
@@ -163,7 +167,7 @@ class Journal:
             entry = json.loads(line)
             self._sequence = max(self._sequence, int(entry["seq"]))
             self._take(entry)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             self.damaged += 1
         else:
             self._lines.append((str(entry.get("id", "")), line))
@@ -173,15 +177,30 @@ class Journal:
             case "intent" | "keep" as kind:
                 directories = tuple(map(str, entry["directories"]))
                 intent = Intent(**{**{name: entry[name] for name in Intent.__match_args__}, "directories": directories})
+                _check(intent)
                 who = (str(entry["session"]), str(entry["process"]))
                 status: Status = "kept" if kind == "keep" else "open"
                 id = str(entry["id"])
-                self.records[id] = WriteRecord(id, int(entry["seq"]), float(entry["time"]), *who, intent, status)
+                time = float(entry["time"])
+                if not 0 <= time < _FAR_FUTURE:
+                    raise ValueError(time)
+                self.records[id] = WriteRecord(id, int(entry["seq"]), time, *who, intent, status)
             case "ready":
                 (a, b), (c, d) = entry["temporary"], entry["directory"]
                 self.records[entry["id"]] = replace(self.records[entry["id"]], ready=((a, b), (c, d)))
             case "end":
                 self.records[entry["id"]] = replace(self.records[entry["id"]], status=entry["status"])
+
+
+def _check(intent: Intent) -> None:
+    """ValueError for what no gemcode has written: a damaged line must not name a file that recovery would remove."""
+    texts = (intent.path, intent.turn, intent.reason, intent.temporary)
+    hashes = [content for content in (intent.old, intent.new) if content is not None]
+    ours = intent.temporary == "" or _TEMPORARY.fullmatch(intent.temporary)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(intent.mode, int) or not ours:
+        raise ValueError(intent)
+    if not all(isinstance(content, str) and OBJECT_NAME.fullmatch(content) for content in hashes):
+        raise ValueError(intent)
 
 
 def _intent_json(intent: Intent) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What the model has seen of each file, so that it never overwrites what it has not read. Values only, no I/O."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gemcode.agent.errors import ToolError
 from gemcode.workspace.objects import Hash
@@ -11,7 +11,7 @@ from gemcode.workspace.text import Span
 @dataclass(slots=True)
 class _Seen:
     hash: Hash
-    unseen: set[int] = field(default_factory=set)
+    unseen: set[int] | None  # lines; None: some, and it is not known which
 
 
 class KnownVersions:
@@ -24,15 +24,17 @@ class KnownVersions:
         """The model was shown these lines; a line that was cut does not count."""
         seen = self._seen.get(path)
         if seen is None or seen.hash != hash:
-            seen = self._seen[path] = _Seen(hash, set(range(1, span.total + 1)))
+            seen = self._seen[path] = _Seen(hash, None)
+        unseen = set(range(1, span.total + 1)) if seen.unseen is None else seen.unseen
         cut = span.cut.shortened if span.cut else ()
-        seen.unseen.difference_update(set(range(span.first, span.last + 1)).difference(cut))
+        seen.unseen = unseen.difference(set(range(span.first, span.last + 1)).difference(cut))
 
     def wrote(self, path: str, hash: Hash | None) -> None:
-        """The model's own content is there now (None: it does not know what). What was unseen before stays unseen."""
+        """The model's own content is there now (None: it does not know what). What was unseen before stays unseen,
+        but under other numbers."""
         seen = self._seen.pop(path, None)
         if hash is not None:
-            self._seen[path] = _Seen(hash, set() if seen is None else seen.unseen)
+            self._seen[path] = _Seen(hash, set() if seen is None or seen.unseen == set() else None)
 
     def require(self, before: Snapshot, *, whole: bool) -> None:
         """Refuse to write over a version that the model has not read: all of it, or any part."""
@@ -44,8 +46,8 @@ class KnownVersions:
             raise ToolError("not_read", f"{path} exists and you have not read it. Call read_file first.", path=path)
         if seen.hash != before.hash:
             raise ToolError("stale", f"{path} has changed since you read it. Call read_file again.", path=path)
-        if whole and seen.unseen:
-            first = min(seen.unseen)
+        if whole and seen.unseen != set():
+            first = min(seen.unseen or {1})
             raise ToolError(
                 "not_read",
                 f"You have read only a part of {path}. Read the rest from line {first}, or use edit_file.",

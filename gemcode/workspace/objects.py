@@ -15,7 +15,7 @@ from gemcode.workspace.locks import close_quietly
 
 Hash = str
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_NAME = re.compile(r"[0-9a-f]{64}")
+OBJECT_NAME = re.compile(r"[0-9a-f]{64}")
 _SHARD = re.compile(r"[0-9a-f]{2}")
 
 
@@ -91,7 +91,7 @@ class Objects:
         """Every object and its size."""
         found: dict[Hash, int] = {}
         for shard, entry in self._entries():
-            if _NAME.fullmatch(entry):
+            if OBJECT_NAME.fullmatch(entry):
                 with contextlib.suppress(FileNotFoundError):
                     found[entry] = osfs.fstatat(shard, entry).st_size
         return found
@@ -102,7 +102,7 @@ class Objects:
         for shard, entry in self._entries():
             if entry not in wanted:
                 osfs.unlink(shard, entry)
-                deleted += bool(_NAME.fullmatch(entry))
+                deleted += bool(OBJECT_NAME.fullmatch(entry))
         return deleted
 
     def close(self) -> None:

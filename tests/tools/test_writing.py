@@ -69,6 +69,18 @@ def test_reading_all_parts_allows_to_overwrite(tmp_path: Path) -> None:
         assert tools.output("write_file", path="a.txt", content="x\n")["action"] == "modified"
 
 
+def test_after_an_edit_of_a_part_reading_the_whole_file_allows_to_overwrite(tools: ToolBench) -> None:
+    tools.put("a.txt", "x\n" * 50)
+    tools.output("read_file", path="a.txt", end_line=5)
+    tools.output("edit_file", path="a.txt", edits=[{"old": "x\nx\n", "new": "y\n", "all": True}])
+    error = tools.error("write_file", path="a.txt", content="new\n")
+    assert (error["type"], error["first_unread_line"]) == ("not_read", 1)
+    tools.output("read_file", path="a.txt", end_line=20)
+    assert tools.error("write_file", path="a.txt", content="new\n")["first_unread_line"] == 21
+    tools.output("read_file", path="a.txt", start_line=21)
+    assert tools.output("write_file", path="a.txt", content="new\n")["action"] == "modified"
+
+
 def test_what_the_model_wrote_it_may_change_again(tools: ToolBench) -> None:
     tools.call("write_file", path="a.txt", content="one\n")
     assert tools.output("write_file", path="a.txt", content="two\n")["lines_removed"] == 1

@@ -1,6 +1,7 @@
 """What a dead process left behind, in every shape; and writes that fail twice."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -422,3 +423,37 @@ def test_a_displaced_file_that_can_not_be_read_is_said_and_stays(ground: Ground)
     ground.bury()
     with ground.session("s2"):
         assert not ground.leftovers()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"temporary": "../precious"},
+        {"temporary": "precious"},
+        {"temporary": names.TEMPORARY_PREFIX + "/../../precious"},
+        {"temporary": 5},
+        {"path": ["precious"]},
+        {"old": "../../../precious"},
+        {"new": 7},
+        {"mode": "0644"},
+        {"time": "nan"},
+        {"time": 1e300},
+        {"reason": None},
+    ],
+    ids=str,
+)
+def test_a_journal_that_gemcode_did_not_write_removes_and_breaks_nothing(
+    ground: Ground, changes: dict[str, object]
+) -> None:
+    precious = ground.put("precious", b"mine")
+    ground.put("a/b", b"old")
+    with ground.session() as session:
+        session.write("a/b", b"new")
+    journal = ground.area / "journal.jsonl"
+    intent = json.loads(journal.read_text().splitlines()[0])
+    forged = {**intent, "id": "zzzz", "process": "1:1:before-the-last-boot", **changes}
+    journal.write_text(journal.read_text() + json.dumps(forged) + "\n" + "[" * 100_000 + "\n")
+    with ground.session("next") as session:
+        assert [record.path for record in session.records()] == ["a/b"]
+        assert session.store.verify().journal_lines_damaged == 2
+    assert precious.read_bytes() == b"mine"
