@@ -217,7 +217,7 @@ class ToolRegistry:
             return error
         dropped = f"{conflict.path} {conflict.what} since it was shown, so nothing was written."
         told = ToolError("denied", f"{dropped} The user dropped your proposal: do not make it again unless asked.")
-        told.said = "not written, the proposal is dropped"
+        told.said = "dropped, not written"
         return told
 
     def _intend(self, call: ToolCall, effect: Effect) -> object:

@@ -49,7 +49,10 @@ def restore(options: app.Options, write: str, *, yes: bool) -> int:
 
 def undo_now(project: app.Project, argument: str) -> str:
     """`/undo [ID|turn]`: the person typed it, so it is done, or said why not."""
-    plan = _plan(project.bench, "" if argument == "turn" else argument, turn=argument == "turn")
+    try:
+        plan = _plan(project.bench, "" if argument == "turn" else argument, turn=argument == "turn")
+    except UsageError as error:
+        raise UsageError(error.message, "See the ids with: /history") from None
     if plan.conflicts:
         raise GemcodeError(plan.conflicts[0].message, "See: /history")
     done = [_write(project, proposal, plan.reason) for proposal in plan.proposals]

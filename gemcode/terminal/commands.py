@@ -14,6 +14,7 @@ from gemcode.agent.errors import UsageError
 from gemcode.agent.policy import Mode
 from gemcode.frozen import frozen
 from gemcode.terminal import programs
+from gemcode.terminal.paint import cut, pad
 from gemcode.terminal.safe import escape
 from gemcode.terminal.session import ReplSession, SavedSession
 from gemcode.terminal.view import money, plural
@@ -150,7 +151,7 @@ async def _resume(desk: Desk, argument: str) -> str:
     if not argument:
         saved = await asyncio.to_thread(desk.session.services.sessions)
         if not saved:
-            return "No saved sessions in this project yet."
+            return "No other session is saved in this project yet."
         argument = await desk.ask_line(f"{_rows(saved)}\nNumber, or Enter to stay: ")
         if not argument:
             return "Nothing changed."
@@ -163,10 +164,10 @@ def _rows(saved: Sequence[SavedSession]) -> str:
     rows = []
     for number, one in enumerate(saved, 1):
         cost = money(one.cost_usd) if one.cost_usd is not None else ""
-        title = escape(one.title, single_line=True)[:26]
+        title = pad(cut(escape(one.title, single_line=True), 26), 27)
         model = escape(one.model, single_line=True).removeprefix("gemini-")
         facts = f"{plural(one.turns, 'turn')}  {plural(one.files, 'file')}  {cost}  {model}"
-        rows.append(f"{number:>3}  {escape(one.when, single_line=True):<14}{title:<27} {facts}".rstrip())
+        rows.append(f"{number:>3}  {escape(one.when, single_line=True):<14}{title} {facts}".rstrip())
     return "\n".join(rows)
 
 

@@ -315,7 +315,7 @@ def test_29_a_dropped_proposal_is_told_and_can_still_be_brought_back(place: Plac
     with place.terminal("chat", replies=[READ, EDIT, says("As you like.")]) as (screen, simulator):
         kept = overtake(place, screen)
         screen.type(key)
-        screen.wait_for("✗ edit_file +cart.py +not written, the proposal is dropped")
+        screen.wait_for("✗ edit_file +cart.py +dropped, not written")
         screen.wait_for("As you like.")
         assert "The user dropped your proposal" in str(simulator.requests[2].results)
         send(screen, f"/restore {kept}")
@@ -359,7 +359,7 @@ def test_29_in_linear_mode_a_letter_and_enter_answer(place: Place) -> None:
         screen.wait_until(lambda: screen.text().count("m show both") == 2, what="the question again")
         time.sleep(DEAF)
         screen.type("n\n")
-        screen.wait_for("the proposal is dropped")
+        screen.wait_for("dropped, not written")
         screen.wait_for("As you like.")
         assert place.files()["cart.py"] == SAVED
 

@@ -13,8 +13,9 @@ from gemcode.agent.persona import Persona
 from gemcode.agent.policy import Mode
 from gemcode.agent.registry import ToolRegistry
 from gemcode.agent.tool import decline_unasked
-from gemcode.terminal.commands import COMMANDS, Ledger, find_command
-from gemcode.terminal.session import ReplSession
+from gemcode.terminal.commands import COMMANDS, Ledger, _rows, find_command
+from gemcode.terminal.paint import width
+from gemcode.terminal.session import ReplSession, SavedSession
 from gemcode.terminal.view import About
 from tests.scripted import ScriptedModel
 from tests.terminal.program import services, to_message
@@ -82,7 +83,7 @@ def test_resume_takes_a_number_an_id_or_nothing() -> None:
     assert run(Desk(), "/resume 7f3k") == "Resumed 7f3k."
     empty = Desk()
     empty.session = replace(empty.session, services=replace(services(), sessions=list))
-    assert run(empty, "/resume") == "No saved sessions in this project yet."
+    assert run(empty, "/resume") == "No other session is saved in this project yet."
 
 
 def test_copy_uses_the_terminal_where_no_program_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -155,3 +156,10 @@ def test_the_others_answer() -> None:
     ):
         assert run(desk, typed) == answer
     assert desk.ledger.leaving
+
+
+def test_the_columns_of_saved_sessions_hold_for_wide_letters() -> None:
+    titles = ["why does the total differ from the sum?", "合計が違う理由を説明してください、お願いします", "short"]
+    rows = _rows([SavedSession(f"id{n}", "14:02 today", title, 6, 2) for n, title in enumerate(titles)]).split("\n")
+    assert {width(row[: row.index("6 turns")]) for row in rows} == {47}
+    assert rows[1].startswith("  2  14:02 today   合計が違う理由を説明してく")
