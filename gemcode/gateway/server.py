@@ -20,6 +20,7 @@ from gemcode.gateway import access
 from gemcode.gateway.config import GatewayConfig
 from gemcode.gateway.dialect import Failure, FailureKind, Speaker
 from gemcode.gateway.exchange import ClientGone, Exchange
+from gemcode.gateway.head import bounded_protocol
 from gemcode.gateway.routes import Endpoint, endpoints
 from gemcode.gateway.service import Service
 from gemcode.gateway.welcome import welcome
@@ -111,6 +112,7 @@ def serve(config: GatewayConfig, write: Write, report: Write) -> int:
         write(line)
     settings = uvicorn.Config(
         build_app(config, report),
+        http=bounded_protocol(),
         log_config=None,
         log_level="critical",  # it would tell of every broken request, and of ours with a traceback
         access_log=False,

@@ -1,6 +1,7 @@
 """The server itself: who gets in, bad input, clients that leave, many at once, two of it, start and stop."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -329,6 +330,15 @@ sys.exit(serve(config, lambda line: print(line, flush=True), lambda line: print(
 """
 
 
+def assert_a_head_without_end_is_refused(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+        raw.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nx: ")
+        with contextlib.suppress(ConnectionError):  # it may be closed while we still write
+            for _ in range(1024):
+                raw.sendall(b"a" * 65_536)
+            raise AssertionError("64 MB of headers were taken")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_says_what_to_set_and_stops_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
     with running_simulator(Script(Reply(steps=(Text("a "), Text("b")), delay_between=0.5))) as simulator:
@@ -343,6 +353,7 @@ def test_it_says_what_to_set_and_stops_in_good_order(tmp_path: Path, number: sig
         with socket.create_connection(("127.0.0.1", int(url[0].rpartition(":")[2])), timeout=20) as raw:
             raw.sendall(b"\x16\x03\x01 no HTTP at all\r\n\r\n")
             assert raw.recv(1000).startswith(b"HTTP/1.1 400")
+        assert_a_head_without_end_is_refused(int(url[0].rpartition(":")[2]))
         with httpx2.stream(
             "POST", url[0] + "/v1/messages", headers={"x-api-key": token}, json=ANTHROPIC.body("hi", True)
         ) as response:
