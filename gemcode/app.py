@@ -162,7 +162,13 @@ def gemini_settings(settings: Settings, trace: Callable[[str], None] | None = No
     """How to reach the service. `trace` is told of each request in lines that are safe to show."""
     key = config.require_key(settings)
     told = (lambda line: trace(escape(line, single_line=True) + "\n")) if trace else None
-    return GeminiSettings(key.reveal(), settings.base_url or None, read_timeout=settings.read_timeout, trace=told)
+    return GeminiSettings(
+        key.reveal(),
+        settings.base_url or None,
+        read_timeout=settings.read_timeout,
+        event_bytes=settings.bounds.event_bytes,
+        trace=told,
+    )
 
 
 def make_model(gemini: GeminiSettings) -> Model:

@@ -1,4 +1,4 @@
-"""The limits of the tools, as data. Each has a fixed maximum that no setting passes."""
+"""The limits of the tools, and of what the service sends, as data. Each has a fixed maximum that no setting passes."""
 
 from gemcode.frozen import frozen
 
@@ -25,6 +25,7 @@ class Bounds:
     writes_per_turn: int = 50
     calls_per_minute: float = 600.0
     writes_per_minute: float = 120.0
+    event_bytes: int = 16 * MEGABYTE  # of one event of a stream
 
 
 MAXIMA = Bounds(
@@ -44,4 +45,5 @@ MAXIMA = Bounds(
     writes_per_turn=500,
     calls_per_minute=6_000.0,
     writes_per_minute=1_200.0,
+    event_bytes=32 * MEGABYTE,
 )

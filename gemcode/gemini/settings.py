@@ -54,6 +54,7 @@ class GeminiSettings:
     api_version: str = "v1"
     connect_timeout: float = 10.0
     read_timeout: float = 300.0  # of silence: thinking takes minutes before the first byte
+    event_bytes: int = 16 * 1024 * 1024  # of one event of a stream
     trace: Callable[[str], None] | None = None
     observe: Callable[[Traffic], None] | None = None
 

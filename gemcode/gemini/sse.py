@@ -100,4 +100,4 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)  # made once: json.loads wou
 
 
 def _too_large(what: str, limit: int) -> ModelError:
-    return ModelError(f"The server's {what} is larger than {limit // (1024 * 1024)} MiB.", "Try again.")
+    return ModelError(f"The server's {what} is larger than {limit / 2**20:g} MiB.", "Try again.")

@@ -84,9 +84,9 @@ class RawClient(httpx2.AsyncClient):
                 self._observe(Refused(response.status_code, body, dict(response.headers)))
             raise failures.from_response(response.status_code, body, exchange.model, response.headers)
         if exchange.receive is not None:
-            return httpx2.Response(
-                200, content=_heartbeats(response, self._observed(exchange.receive)), request=outgoing
-            )
+            reader = EventReader(self._settings.event_bytes)
+            content = _heartbeats(response, reader, self._observed(exchange.receive))
+            return httpx2.Response(200, content=content, request=outgoing)
         body = await _read_body(response)
         if not isinstance(_json_or_none(body), dict):
             raise failures.not_gemini(body.decode("utf-8", "replace"))
@@ -102,9 +102,10 @@ class RawClient(httpx2.AsyncClient):
         return receive_observed if self._settings.observe is not None else receive
 
 
-async def _heartbeats(response: httpx2.Response, receive: Callable[[object], None]) -> AsyncIterator[bytes]:
+async def _heartbeats(
+    response: httpx2.Response, reader: EventReader, receive: Callable[[object], None]
+) -> AsyncIterator[bytes]:
     """One empty event for the SDK per real one: it keeps time, and has nothing to validate, drop or warn about."""
-    reader = EventReader()
     try:
         async for data in response.aiter_bytes():
             for event in reader.feed(data):

@@ -224,6 +224,13 @@ def test_0_when_a_later_write_to_the_same_path_succeeded(place: Place) -> None:
     assert outcome(ask(place, *replies, flags=("-y",))) == (0, "ok")
 
 
+def test_1_when_one_event_is_larger_than_the_setting_allows(place: Place) -> None:
+    place.settings("[limits]\nevent_bytes = 524288\n")
+    result = ask(place, says("x" * 600_000, repeat="forever"))
+    assert outcome(result) == (1, "api_error")
+    assert "0.5 MiB" in result.json["error"]["message"]
+
+
 def test_4_wins_over_5(place: Place) -> None:
     """The answer of a 5 is complete; this one is not."""
     result = ask(place, calls(call("write_file", path="x.txt", content="x\n")), INCOMPLETE["MAX_TOKENS with text"])
