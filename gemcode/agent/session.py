@@ -168,14 +168,20 @@ class SessionStore:
             os.close(descriptor)
         return identifier
 
-    def prune(self, days: float, now: float | None = None) -> list[str]:
-        """Delete what was not used for so many days; the ids that are gone."""
-        oldest = (time.time() if now is None else now) - days * _DAY
+    def prune(self, days: float) -> list[str]:
+        """Delete what was not used for so many days before the last use of any; the ids that are gone.
+
+        Not before now: a clock that runs years ahead must not take every conversation, nor a long pause the last one.
+        """
+        used: dict[str, float] = {}
+        for identifier in self._identifiers():
+            with contextlib.suppress(OSError):
+                used[identifier] = (self._directory / (identifier + SUFFIX)).lstat().st_mtime
+        oldest = min(time.time(), max(used.values(), default=0.0)) - days * _DAY
         gone = []
-        for identifier in list(self._identifiers()):
+        for identifier in (one for one, when in used.items() if when < oldest):
             with contextlib.suppress(OSError, UsageError):
-                if (self._directory / (identifier + SUFFIX)).lstat().st_mtime < oldest:
-                    gone.append(self.delete(identifier))
+                gone.append(self.delete(identifier))
         return gone
 
     def make_file(self, identifier: str, forked_from: str = "") -> tuple[str, int]:

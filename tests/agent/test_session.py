@@ -345,6 +345,20 @@ def test_what_was_not_used_for_long_is_pruned_unless_it_is_open(tmp_path: Path) 
     assert {info.id for info in store(tmp_path).infos()} == {sessions[1].id, sessions[2].id}
 
 
+def test_a_clock_that_is_wrong_or_a_long_pause_takes_no_conversation(tmp_path: Path) -> None:
+    sessions = [store(tmp_path).create() for _ in range(3)]
+    for session, days in zip(sessions, (400, 390, 300), strict=True):
+        say(session, "hi")
+        session.close()
+        when = time.time() - days * 86_400
+        os.utime(file_of(tmp_path, session), (when, when))
+    assert store(tmp_path).prune(101) == []
+    assert store(tmp_path).prune(95) == [sessions[0].id]
+    ahead = time.time() + 20 * 365 * 86_400
+    os.utime(file_of(tmp_path, sessions[2]), (ahead, ahead))
+    assert store(tmp_path).prune(395) == []
+
+
 def test_a_session_without_any_answer_leaves_no_file(tmp_path: Path) -> None:
     session = store(tmp_path).create()
     agent = make_agent(Bench(), ScriptedModel([ModelError("It failed.")]))
