@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from bench.budgets import ROWS, Floor, Row, result, results
-from bench.report import document
+from bench.report import document, with_gateway
 from bench.server import ScriptedServer, calls_event, streamed, text_event, whole
 from bench.table import comparison
 
@@ -79,3 +79,8 @@ def test_the_scripted_server_plays_its_script_and_keeps_the_times() -> None:
     assert ask(server.url).count(b"data: ") == 2
     assert [exchange.size for exchange in exchanges] == [5, 5]
     assert all(exchange.answered >= exchange.arrived for exchange in exchanges)
+
+
+def test_the_gateway_s_section_is_renewed_alone() -> None:
+    first = with_gateway("# Rows\n", "| old |")
+    assert first.startswith("# Rows\n") and with_gateway(first, "| new |") == first.replace("old", "new")
