@@ -305,7 +305,7 @@ class _Question:
             place = f"Hunk {index + 1} of {len(hunks)}  {self._path}:{hunk.new_start}"
             wordings = (
                 "y take  n skip  a take rest  d skip rest  b back  q cancel",
-                "y take  n skip  a all  d none  b q",
+                "y take  n skip  a rest  d none  b back  q end",
             )
             question = _fitting(place, (*wordings, "y n a d b q"), self._interviewer.size().columns)
             key = await self._interviewer.key(question, "ynadbq")

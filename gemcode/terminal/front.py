@@ -14,7 +14,7 @@ from gemcode.terminal.approval import Approval, Editor, Key
 from gemcode.terminal.commands import approve_text
 from gemcode.terminal.live import LiveView, Region
 from gemcode.terminal.look import Look
-from gemcode.terminal.paint import Line, paint
+from gemcode.terminal.paint import Line
 from gemcode.terminal.prompt import PromptLine
 from gemcode.terminal.questions import LiveInterviewer
 from gemcode.terminal.safe import write_stdout
@@ -78,4 +78,4 @@ class LiveFront(LiveInterviewer):
         conversation = self._session.conversation
         conversation.mode = Mode.EDITS if conversation.mode is Mode.ASK else Mode.ASK
         said = view.notice_line(Notice(approve_text(conversation.mode)), self.marks)
-        run_in_terminal(lambda: write_stdout(paint(said, self.look) + "\n"))
+        run_in_terminal(lambda: self.show([said]))

@@ -575,7 +575,7 @@ def test_shift_tab_switches_between_ask_and_edits_and_says_so(project: Path) -> 
     with start("write", project) as screen:
         prompt_is_ready(screen)
         screen.type("\x1b[Z")
-        screen.wait_for("approve: edits. Ordinary writes pass")
+        screen.wait_for(r"approve: edits\. Ordinary writes pass.*still\n  ask\.$")
         prompt_is_ready(screen)
         screen.type("go" + ENTER)
         screen.wait_for("Done with it.")
