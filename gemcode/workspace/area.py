@@ -94,12 +94,19 @@ def open_state_directory(path: Path) -> int:
 
 
 def open_project(projects: int, root: Root) -> tuple[str, int]:
-    """The directory of this project's backups: found by path or, once moved, by device and inode; else a new one."""
+    """The directory of this project's backups: found by path or, once moved, by device, inode and time of birth; else
+    a new one. The birth matters, as a new directory often gets the inode of one that was just deleted.
+    """
     device, inode = root.identity
-    about = {"path": root.display, "device": device, "inode": inode}
+    born = osfs.birth_time(root.fd)
+    about = {"path": root.display, "device": device, "inode": inode, "born": born}
     known = {name: _read_about(projects, name) for name in sorted(osfs.listdir(projects))}
     same_path = [name for name, found in known.items() if found.get("path") == root.display]
-    moved = [name for name, f in known.items() if (f.get("device"), f.get("inode")) == root.identity]
+    moved = [
+        n
+        for n, f in known.items()
+        if born and (f.get("device"), f.get("inode"), f.get("born")) == (*root.identity, born)
+    ]
     name = next((n for n in same_path if n in moved), None) or next(iter(same_path + moved), None)
     chosen = name or secrets.token_hex(8)
     fd = ensure_directory(projects, chosen)

@@ -174,6 +174,8 @@ class Store:
         """Store a content durably before it is replaced; refused when there is no room left that could be made."""
         room = self._make_room(len(data))
         if self._used + len(data) > room:
+            self._used = self.area.usage()  # what was counted twice: contents that were there already
+        if self._used + len(data) > room:
             message = "The backup store is full of what must be kept, so nothing was written; see gemcode doctor."
             raise ToolError("quota", message, limit=room)
         name = self.area.objects.put(data)

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def test_every_function_calls_the_hook_first(directory: int) -> None:
         "stat": lambda: osfs.stat("/"),
         "statvfs": lambda: osfs.statvfs(fd),
         "fstatfs": lambda: osfs.file_system_type(fd),
+        "statx": lambda: osfs.birth_time(fd),
         "readlink": lambda: osfs.readlink(directory, "link"),
         "rename": lambda: osfs.rename(directory, "a", directory, "b"),
         "exchange": lambda: osfs.exchange(directory, "a", directory, "link"),
@@ -70,7 +72,7 @@ def test_every_function_calls_the_hook_first(directory: int) -> None:
         if callable(value) and getattr(value, "__module__", "") == osfs.__name__
     }
     functions = {name for name in public if not name.startswith("_")} - {"inject", "release"}
-    renamed = {"read_all": "read", "write_all": "write", "file_system_type": "fstatfs"}
+    renamed = {"read_all": "read", "write_all": "write", "file_system_type": "fstatfs", "birth_time": "statx"}
     assert {renamed.get(name, name) for name in functions} == set(calls)
 
     def fail(operation: str) -> None:
@@ -343,3 +345,16 @@ def test_a_path_that_keeps_changing_under_the_kernel_is_given_up(
         osfs.openat2(directory, "a", os.O_RDONLY, osfs.RESOLVE_BENEATH)
     assert caught.value.errno == errno.EAGAIN
     assert len(tries) == 64
+
+
+def test_the_time_of_birth_survives_changes_and_a_rename(directory: int) -> None:
+    fd = make(directory, "a")
+    born = osfs.birth_time(fd)
+    if not born:
+        pytest.skip("this file system does not say when a file was made")
+    assert abs(born / 1e9 - time.time()) < 3600
+    osfs.write_all(fd, b"x")
+    osfs.rename(directory, "a", directory, "b")
+    assert osfs.birth_time(fd) == born
+    assert osfs.birth_time(-1) == 0
+    osfs.close(fd)

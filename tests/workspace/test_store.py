@@ -517,3 +517,28 @@ def test_a_live_process_of_another_name_space_is_not_recovered_while_it_holds_it
         with osfs.inject(look):
             assert session.carry_out(proposal).status == "written"
     assert ground.read("a") == b"new"
+
+
+def test_a_new_project_does_not_inherit_the_history_of_a_deleted_one(ground: Ground) -> None:
+    """Most file systems give the new directory the inode of the old one, which is forged here."""
+    with ground.session() as session:
+        session.write("a", b"1")
+    ground.project.rename(ground.project.with_name("deleted"))
+    ground.project = ground.project.with_name("another")
+    ground.project.mkdir()
+    about = json.loads((ground.area / "project.json").read_text())
+    (ground.area / "project.json").write_text(json.dumps({**about, "inode": ground.project.stat().st_ino}))
+    with ground.session("s2") as session:
+        assert session.store.history() == []
+
+
+def test_contents_that_are_there_already_do_not_fill_the_quota(ground: Ground) -> None:
+    """Also while a second session keeps everything from being pruned."""
+    first, second = b"1" * 100, b"2" * 100
+    ground.put("a", first)
+    limits = replace(SMALL, project_bytes=1_000)
+    with ground.session("s1", limits) as session, ground.session("s2", limits):
+        for _ in range(10):
+            session.write("a", second)
+            session.write("a", first)
+            session.store.displaced.close()
