@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -70,10 +70,11 @@ class Audit:
         self._rotate_bytes = rotate_bytes
         self._left = (0, 0, _START)  # the log's inode and size after our last record, and that record
 
-    def intent(self, call: ToolCall, effect: Effect) -> object:
-        """Record that a call is about to run. Raises OSError: then a write must not run."""
+    def intents(self, calls: Iterable[tuple[ToolCall, Effect]]) -> Sequence[object]:
+        """Record that calls are about to run, all in one write. Raises OSError: then a write must not run."""
         return self._append(
             {"event": "intent", "tool": _short(call.name), "effect": effect.value, "args": digest_arguments(call.args)}
+            for call, effect in calls
         )
 
     def outcome(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None:
@@ -85,30 +86,26 @@ class Audit:
             error = result.response["error"]
             if isinstance(error, dict) and isinstance(error.get("errno"), int):
                 record["errno"] = error["errno"]
-        self._append(record)
+        self._append([record])
 
-    def _append(self, content: Record) -> int:
+    def _append(self, contents: Iterable[Record]) -> Sequence[int]:
         with _opened(self.directory) as folder, _locked(folder):
             last = self._end_as_left(folder) or self._end(folder)
-            record = {
-                "seq": last.sequence + 1,
-                "time": time.time(),
-                "monotonic": time.monotonic(),
-                "session": self._session,
-                "pid": os.getpid(),
-                **content,
-                "prev": last.hash,
-            }
-            record["hash"] = _hash(record)
+            first, lines = last.sequence + 1, b""
+            for content in contents:
+                record: Record = {"seq": last.sequence + 1, "time": time.time(), "monotonic": time.monotonic()}
+                record |= {"session": self._session, "pid": os.getpid(), **content, "prev": last.hash}
+                last = End(record["seq"], _hash(record))
+                lines += _canonical({**record, "hash": last.hash}) + b"\n"
             with _file(folder, _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as fd:
-                osfs.write_all(fd, _canonical(record) + b"\n")
+                osfs.write_all(fd, lines)
                 status = osfs.fstat(fd)
             # In place: one write of a fixed length within one disk sector, which no kill can tear. A rename over the
             # old anchor would cost a flush to the disk on ext4, ten times as much as all the rest.
             with _file(folder, _ANCHOR, os.O_WRONLY | os.O_CREAT) as fd:
-                osfs.write_all(fd, f"{record['seq']:020d} {record['hash']}\n".encode("ascii"))
-            self._left = status.st_ino, status.st_size, End(record["seq"], record["hash"])
-            return last.sequence + 1
+                osfs.write_all(fd, f"{last.sequence:020d} {last.hash}\n".encode("ascii"))
+            self._left = status.st_ino, status.st_size, last
+            return range(first, last.sequence + 1)
 
     def _end_as_left(self, folder: int) -> End | None:
         """Our own last record, if the log ends where we left it: then there is nothing to read and nothing to seal."""

@@ -35,7 +35,7 @@ def failed(kind: str, message: str = "no", **more: Any) -> ToolResult:
 
 
 def pair(log: Audit, call: ToolCall = CALL, result: ToolResult = DONE) -> None:
-    log.outcome(log.intent(call, Effect.WRITE), call, "approved", result)
+    log.outcome(log.intents([(call, Effect.WRITE)])[0], call, "approved", result)
 
 
 @pytest.fixture
@@ -353,7 +353,7 @@ def test_an_error_at_any_call_is_raised_or_harmless_and_the_log_stays_whole(tmp_
         before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
         with osfs.inject(count):
             try:
-                log.intent(CALL, Effect.WRITE)
+                log.intents([(CALL, Effect.WRITE)])
             except OSError as error:
                 assert error.errno == code
                 raised += 1
@@ -371,7 +371,7 @@ def test_a_full_disk_leaves_a_torn_line_that_the_next_record_survives(log: Audit
     pair(log)
     rewrite(log, [*lines(log), b'{"args":{"path":'])  # the part of a short write that had room
     with pytest.raises(OSError), osfs.inject(Count(7, lambda: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))):
-        log.intent(CALL, Effect.WRITE)
+        log.intents([(CALL, Effect.WRITE)])
     pair(log)
     verdict = whole(log)
     assert (verdict.records, verdict.torn) == (4, 1)
@@ -445,7 +445,7 @@ def test_a_stopped_process_that_holds_the_lock_stops_nobody_for_ever(
     pair(log)
     with audit._opened(log.directory) as folder, audit._locked(folder):
         with pytest.raises(OSError, match="another gemcode"):
-            log.intent(CALL, Effect.WRITE)
+            log.intents([(CALL, Effect.WRITE)])
         assert whole(log).records == 2
 
 
@@ -468,7 +468,7 @@ def test_an_append_reads_the_tail_only_and_flushes_nothing(log: Audit) -> None:
     for appending, reads in ((Audit(log.directory, "other"), 2), (log, 2), (log, 0)):  # the last was the last to write
         count = Count(0, lambda: None)
         with osfs.inject(count):
-            appending.intent(CALL, Effect.WRITE)
+            appending.intents([(CALL, Effect.WRITE)])
         assert count.names.count("read") == reads and "fsync" not in count.names and len(count.names) <= 20, count.names
     assert whole(log).records == 103
 
@@ -482,7 +482,7 @@ def test_a_log_that_is_not_as_it_was_left_is_read_again(log: Audit, change: str)
     file.unlink()
     if change != "removed":
         file.write_bytes(data if change == "replaced" else data[: data.rfind(b"\n", 0, -1) + 1])
-    log.intent(CALL, Effect.WRITE)
+    log.intents([(CALL, Effect.WRITE)])
     found = audit.verify(log.directory)
     assert bool(found.problems) is (change != "replaced")
 
@@ -511,7 +511,7 @@ def call_with(bench: ToolBench, registry: ToolRegistry, name: str, **args: Any) 
     async def run() -> ToolResult:
         turn = TurnState(Mode.ASK, approve)
         ready = await registry.prepare(ToolCall("c", name, args), turn)
-        return (await registry.run(ready, turn))[0] if isinstance(ready, Prepared) else ready.result
+        return (await registry.start([ready], turn)[ready.call.id])[0] if isinstance(ready, Prepared) else ready.result
 
     return asyncio.run(run())
 

@@ -323,11 +323,7 @@ class Agent:
         ready = await self.registry.prepare_together(
             group, turn.state, lambda call: turn.emit(ToolStarted(call, subject_of(call)))
         )
-        tasks = {
-            item.call.id: asyncio.ensure_future(self.registry.run(item, turn.state))
-            for item in ready
-            if isinstance(item, Prepared)
-        }
+        tasks = self.registry.start((item for item in ready if isinstance(item, Prepared)), turn.state)
         try:
             for item in ready:
                 result, duration = (item.result, 0.0) if isinstance(item, Refused) else await tasks[item.call.id]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from gemcode.agent.caps import capped
 from gemcode.agent.errors import ToolError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+Running: TypeAlias = "asyncio.Future[tuple[ToolResult, float]]"
 _THREADS = 16  # calls of one step that run at the same time
 
 
@@ -187,14 +188,18 @@ class ToolRegistry:
             return self._refuse(call, item.subject, io_error(error), "refused", turn)
         return Prepared(call, tool, item.arguments, item.subject, preview, decision, item.notes)
 
-    async def run(self, prepared: Prepared, turn: TurnState) -> tuple[ToolResult, float]:
-        """Run a prepared call; the result and the milliseconds it took. Raises only CancelledError."""
-        started = time.perf_counter()
-        call, tool = prepared.call, prepared.tool
-        try:
-            entry = self._intend(call, tool.effect)
-        except ToolError as error:
-            return self._settle(prepared, None, failure(call, error), turn), _since(started)
+    def start(self, group: Iterable[Prepared], turn: TurnState) -> dict[str, Running]:
+        """Run prepared calls at the same time; for each id the result and the milliseconds it took. Raises StopTurn
+        and CancelledError alone. That they are about to run is noted first, in one write for all."""
+        group = list(group)
+        entries = self._intend([(item.call, item.tool.effect) for item in group])
+        pairs = zip(group, entries, strict=True)
+        return {item.call.id: asyncio.ensure_future(self._run(item, entry, turn)) for item, entry in pairs}
+
+    async def _run(self, prepared: Prepared, entry: object, turn: TurnState) -> tuple[ToolResult, float]:
+        started, call = time.perf_counter(), prepared.call
+        if isinstance(entry, ToolError):
+            return self._settle(prepared, None, failure(call, entry), turn), 0.0
         try:
             done = await self._execute(prepared, turn)
             took = _since(started)
@@ -213,23 +218,22 @@ class ToolRegistry:
         if isinstance(answer, Stopped):
             raise StopTurn
         if isinstance(answer, Approved):
-            error.said = "not written, to be read again"
+            error.said = f"{conflict.what}, to be read again"
             return error
         dropped = f"{conflict.path} {conflict.what} since it was shown, so nothing was written."
         told = ToolError("denied", f"{dropped} The user dropped your proposal: do not make it again unless asked.")
-        told.said = "dropped, not written"
+        told.said = "proposal dropped"
         return told
 
-    def _intend(self, call: ToolCall, effect: Effect) -> object:
-        """Note in the audit log that a call is about to run; None: it can't be, or there is no log. Raises ToolError
-        for a call that must not run unseen."""
+    def _intend(self, calls: Sequence[tuple[ToolCall, Effect]]) -> Sequence[object]:
+        """Note in the audit log that calls are about to run. For each: its entry, None where it has none, or ToolError
+        where it must not run without one."""
         try:
-            return self._audit.intent(call, effect) if self._audit else None
+            return self._audit.intents(calls) if self._audit and calls else [None] * len(calls)
         except Exception as error:  # noqa: BLE001 - however it fails, what can't be noted is not done
-            if effect is Effect.READ:
-                return None
             why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
-            raise ToolError("audit", f"Not run: the audit log can't be written ({why}). See: gemcode doctor") from None
+            refusal = ToolError("audit", f"Not run: the audit log can't be written ({why}). See: gemcode doctor")
+            return [None if effect is Effect.READ else refusal for _, effect in calls]
 
     def _conclude(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None:
         if self._audit and entry is not None:
@@ -245,7 +249,8 @@ class ToolRegistry:
             if result.ok:
                 turn.refused.pop(prepared.subject, None)
             else:
-                turn.refused[prepared.subject] = result.error_message
+                said = result.display
+                turn.refused[prepared.subject] = said if isinstance(said, str) else result.error_message
         return result
 
     def _in_thread(self, function: Callable[..., T], *arguments: object) -> "asyncio.Future[T]":
@@ -327,8 +332,9 @@ class ToolRegistry:
         tool = self.load().get(call.name)
         if tool and tool.effect is Effect.WRITE:
             turn.refused[subject] = error.said or error.message
-        with contextlib.suppress(ToolError):  # nothing ran, so nothing is hidden
-            self._conclude(self._intend(call, self.effect(call.name)), call, decision, result)
+        [entry] = self._intend([(call, self.effect(call.name))])
+        if not isinstance(entry, ToolError):  # nothing ran, so nothing is hidden
+            self._conclude(entry, call, decision, result)
         return Refused(call, subject, result, decision)
 
 

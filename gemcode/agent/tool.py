@@ -1,6 +1,6 @@
 """A tool is data and one function; what it would change is a value that a person can be asked about."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -150,8 +150,8 @@ async def decline_unasked(_: ApprovalRequest) -> Answer:
 class AuditLog(Protocol):
     """Intent before, outcome after. An audit that can't be written refuses writes, not reads."""
 
-    def intent(self, call: ToolCall, effect: Effect) -> object:
-        """Record that this call is about to run; the return value names it in `outcome`. Raises OSError."""
+    def intents(self, calls: Iterable[tuple[ToolCall, Effect]]) -> Sequence[object]:
+        """Record that these calls are about to run; what is returned names each in `outcome`. Raises OSError."""
         ...
 
     def outcome(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None: ...

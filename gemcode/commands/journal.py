@@ -135,7 +135,7 @@ def _write(project: app.Project, proposal: Proposal, reason: str) -> str:
     bench = project.bench
     call = ToolCall("", reason.split(" ", 1)[0], {"path": proposal.path, "reason": reason})
     try:
-        entry = project.audit.intent(call, Effect.WRITE)
+        [entry] = project.audit.intents([(call, Effect.WRITE)])
     except OSError as error:
         raise GemcodeError(
             f"Nothing was written: the audit log can't be ({error.strerror}).", "See: gemcode doctor"

@@ -1,7 +1,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -602,10 +602,10 @@ class BrokenAudit:
         self._error = error
         self._late = late
 
-    def intent(self, call: ToolCall, effect: Effect) -> object:
+    def intents(self, calls: Iterable[tuple[ToolCall, Effect]]) -> Sequence[object]:
         if not self._late:
             raise self._error
-        return 1
+        return [1 for _ in calls]
 
     def outcome(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None:
         raise self._error

@@ -87,7 +87,7 @@ def call(registry: ToolRegistry, bench: Bench, name: str) -> ToolResult:
     async def run() -> ToolResult:
         turn = TurnState(Mode.ALL, bench.approve)
         ready = await registry.prepare(ToolCall("c", name, {"path": "a"}), turn)
-        return (await registry.run(ready, turn))[0] if isinstance(ready, Prepared) else ready.result
+        return (await registry.start([ready], turn)[ready.call.id])[0] if isinstance(ready, Prepared) else ready.result
 
     return asyncio.run(run())
 

@@ -40,7 +40,11 @@ class ToolBench:
     def call(self, name: str, **args: Any) -> ToolResult:
         async def run() -> ToolResult:
             ready = await self.registry.prepare(ToolCall("c", name, args), self.turn)
-            return (await self.registry.run(ready, self.turn))[0] if isinstance(ready, Prepared) else ready.result
+            return (
+                (await self.registry.start([ready], self.turn)[ready.call.id])[0]
+                if isinstance(ready, Prepared)
+                else ready.result
+            )
 
         return asyncio.run(run())
 

@@ -143,7 +143,7 @@ def test_a_conflict_is_asked_about_with_both_versions(tools: ToolBench) -> None:
     assert (conflict.path, conflict.shown, conflict.proposed) == ("a.txt", b"one\n", b"new\n")
     assert (conflict.found, conflict.lines) == (b"one\na teammate's line\n", 1)
     assert restored(tools, conflict.kept) == b"new\n"
-    assert (result.error_kind, result.display) == ("stale", "not written, to be read again")
+    assert (result.error_kind, result.display) == ("stale", "changed on disk, to be read again")
     assert "read it again" in result.error_message
 
 
@@ -178,7 +178,7 @@ def test_who_was_not_asked_about_the_write_is_not_asked_about_the_conflict(tools
         )
         assert isinstance(ready, Prepared)
         target.write_text("a teammate's line\n")
-        return (await tools.registry.run(ready, tools.turn))[0]
+        return (await tools.registry.start([ready], tools.turn)[ready.call.id])[0]
 
     result = asyncio.run(run())
     assert (result.error_kind, result.display, tools.asked) == ("stale", None, [])
