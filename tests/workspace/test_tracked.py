@@ -74,17 +74,16 @@ def test_a_path_longer_than_its_length_field_is_read(tmp_path: Path, version: st
     assert tracked.has(LONG[:250].encode(), True) and not tracked.has(b"y", True) and not tracked.has(b"a.log", True)
 
 
+@pytest.fixture(scope="module")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    made = [repository(tmp_path_factory.mktemp("index"), version) for version in "24"]
+    return [(directory / ".git" / "index").read_bytes() for directory in made]
+
+
 @needs_git
 @given(data=st.data())
-def test_a_damaged_index_says_nothing_or_other_names(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    version = data.draw(st.sampled_from("24"))
-    place = tmp_path_factory.getbasetemp() / f"damaged{version}"
-    if not place.exists():
-        place.mkdir()
-        repository(place, version)
-    index = bytearray((place / ".git" / "index").read_bytes())
+def test_a_damaged_index_says_nothing_or_other_names(data: st.DataObject, indexes: list[bytes]) -> None:
+    index = bytearray(data.draw(st.sampled_from(indexes)))
     for at in data.draw(st.lists(st.integers(0, len(index) - 1), max_size=8)):
         index[at] = data.draw(st.integers(0, 255))
     stop = data.draw(st.integers(0, len(index)))
