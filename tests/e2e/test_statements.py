@@ -302,7 +302,7 @@ def test_29_a_save_while_the_question_is_open_wins_and_the_model_may_read_it_aga
         assert len(simulator.requests) == 2
         screen.type("r")
         at_question(screen)
-        assert "✗ edit_file     cart.py               not written, to be read again" in screen.text()
+        assert "✗ edit_file     cart.py               changed on disk, to be read again" in screen.text()
         assert "changed on disk since it was shown" in str(simulator.requests[2].results)
         screen.type("y")
         screen.wait_for("Done with both.")
@@ -315,7 +315,7 @@ def test_29_a_dropped_proposal_is_told_and_can_still_be_brought_back(place: Plac
     with place.terminal("chat", replies=[READ, EDIT, says("As you like.")]) as (screen, simulator):
         kept = overtake(place, screen)
         screen.type(key)
-        screen.wait_for("✗ edit_file +cart.py +dropped, not written")
+        screen.wait_for("✗ edit_file +cart.py +proposal dropped")
         screen.wait_for("As you like.")
         assert "The user dropped your proposal" in str(simulator.requests[2].results)
         send(screen, f"/restore {kept}")
@@ -345,6 +345,19 @@ def test_29_stopping_at_a_conflict_leaves_both_versions_and_a_valid_conversation
     assert place.files()["cart.py"] == b"a\nB\nc\n"
 
 
+def test_29_ask_on_a_terminal_asks_the_same_and_says_in_the_end_what_was_not_written(place: Place) -> None:
+    with place.terminal("ask", "go", replies=[READ, EDIT, says("As you like.")]) as (screen, _):
+        at_question(screen)
+        place.write("cart.py", SAVED)
+        screen.type("y")
+        at_question(screen, "  m show both")
+        screen.type("n")
+        assert screen.wait_for_end() == 5
+        assert "✗ Not written: cart.py. Proposal dropped." in screen.text()
+        assert_as_before(screen)
+    assert place.files()["cart.py"] == SAVED
+
+
 def test_29_in_linear_mode_a_letter_and_enter_answer(place: Place) -> None:
     with place.terminal("chat", replies=[READ, EDIT, says("As you like.")], env={"TERM": "dumb"}) as (screen, _):
         screen.wait_for("^> ?$")
@@ -359,7 +372,7 @@ def test_29_in_linear_mode_a_letter_and_enter_answer(place: Place) -> None:
         screen.wait_until(lambda: screen.text().count("m show both") == 2, what="the question again")
         time.sleep(DEAF)
         screen.type("n\n")
-        screen.wait_for("dropped, not written")
+        screen.wait_for("proposal dropped")
         screen.wait_for("As you like.")
         assert place.files()["cart.py"] == SAVED
 

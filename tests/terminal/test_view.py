@@ -91,9 +91,9 @@ def test_29_where_ours_had_to_stay_nothing_is_claimed_about_theirs() -> None:
 
 def test_29_who_was_asked_about_a_conflict_is_not_told_of_it_again() -> None:
     event = conflict(kept="k3f9")
-    answered = replace(event, result=replace(event.result, display="not written, to be read again"))
+    answered = replace(event, result=replace(event.result, display="changed on disk, to be read again"))
     (only,) = view.tool_lines(answered, UNICODE, 80)
-    assert plain(only).endswith("src/cart.py           not written, to be read again")
+    assert plain(only).endswith("src/cart.py           changed on disk, to be read again")
 
 
 @pytest.mark.parametrize("room", [20, 39, 60, 79])
