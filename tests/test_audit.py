@@ -71,6 +71,18 @@ def test_an_execution_is_an_intent_and_an_outcome_chained_by_hash(log: Audit) ->
     assert whole(log).records == 2
 
 
+def test_calls_noted_together_are_records_of_their_own_in_one_write(log: Audit) -> None:
+    pair(log)
+    called: list[str] = []
+    with osfs.inject(called.append):
+        entries = log.intents((ToolCall(str(n), "read_file", {"path": f"{n}.txt"}), Effect.READ) for n in range(10))
+    assert called.count("write") == 2  # the log, and the anchor
+    assert list(entries) == list(range(3, 13))
+    records = list(audit.read(log.directory))[2:]
+    assert [(record["seq"], record["args"]["path"]) for record in records] == [(n + 3, f"{n}.txt") for n in range(10)]
+    assert (whole(log).records, whole(log).unfinished) == (12, 10)
+
+
 def test_contents_are_recorded_by_hash_and_size_however_short(log: Audit) -> None:
     edits = [{"old": "hush", "new": "quiet", "all": True}]
     pair(log, ToolCall("c", "edit_file", {"path": "a.txt", "edits": edits}))
