@@ -9,14 +9,13 @@ import importlib
 import re
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING
 
 from gemcode.agent.errors import ExitCode, ModelError
 from gemcode.agent.messages import ModelRequest
 from gemcode.agent.model import Metered, ModelEvent, ModelReplied
-from gemcode.frozen import frozen
-from gemcode.gemini import failures, wire
+from gemcode.gemini import failures
 from gemcode.gemini.body import BodyEncoder
 from gemcode.gemini.reply import StreamDecoder
 from gemcode.gemini.settings import GeminiSettings
@@ -24,7 +23,6 @@ from gemcode.gemini.settings import GeminiSettings
 if TYPE_CHECKING:
     from gemcode.gemini.transport import Session
 
-_Result = TypeVar("_Result")
 _loading = threading.Lock()  # who comes second waits, and not in the event loop
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
@@ -61,16 +59,6 @@ def warm_up() -> None:
     rehearse()
 
 
-@frozen
-class AvailableModel:
-    """A model that the key can use."""
-
-    name: str
-    display_name: str
-    input_limit: int
-    output_limit: int
-
-
 class GeminiModel:
     """Implements Model. Each request is made once; trying again is for PersistentModel."""
 
@@ -97,27 +85,6 @@ class GeminiModel:
             if not reading.cancelled():
                 reading.exception()  # seen, even when nobody waited for it
 
-    async def count_tokens(self, request: ModelRequest) -> int:
-        """How many tokens the request would cost as prompt."""
-        _check_name(request.model)
-        name = request.model if "/" in request.model else f"models/{request.model}"
-        body = {"generateContentRequest": {"model": name, **wire.encode_request(request)}}
-        return await self._call(lambda session: session.count_tokens(request.model, wire.dump_body(body)))
-
-    async def list_models(self) -> tuple[AvailableModel, ...]:
-        """The models that can generate, as the service lists them."""
-        listed = await self._call(lambda session: session.list_models())
-        return tuple(
-            AvailableModel(
-                (model.name or "").removeprefix("models/"),
-                model.display_name or "",
-                model.input_token_limit or 0,
-                model.output_token_limit or 0,
-            )
-            for model in listed
-            if "generateContent" in (model.supported_actions or ())
-        )
-
     async def aclose(self) -> None:
         if self._session is not None:
             session, self._session = self._session, None
@@ -141,11 +108,9 @@ class GeminiModel:
         return decoder.finish()
 
     async def _stream(self, model: str, body: bytes, receive: Callable[[object], None]) -> None:
-        await self._call(lambda session: session.stream(model, body, receive))
-
-    async def _call(self, operation: Callable[["Session"], Awaitable[_Result]]) -> _Result:
         try:
-            return await operation(await self._connected())
+            session = await self._connected()
+            await session.stream(model, body, receive)
         except ModelError as error:
             for name in ("message", "hint", "detail"):
                 setattr(error, name, self._settings.redact(getattr(error, name)))

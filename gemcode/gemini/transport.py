@@ -6,7 +6,6 @@ Import this module late: it costs a quarter of a second.
 
 import asyncio
 import errno
-import json
 import logging
 import socket
 import ssl
@@ -17,7 +16,6 @@ from typing import Any
 
 import anyio
 import httpx2
-import pydantic
 from google import genai
 from google.genai import types
 
@@ -35,9 +33,9 @@ _HEARTBEAT = b"data: {}\r\n\r\n"
 class Exchange:
     """What one SDK call sends and receives, known to the HTTP client by context."""
 
-    model: str = ""
-    body: bytes | None = None
-    receive: Callable[[object], None] | None = None  # told each event of a stream; None: the answer is no stream
+    model: str
+    body: bytes
+    receive: Callable[[object], None]  # told each event
 
 
 _current: ContextVar[Exchange] = ContextVar("exchange")
@@ -73,24 +71,17 @@ class RawClient(httpx2.AsyncClient):
         outgoing = httpx2.Request(
             request.method, request.url, headers=headers, content=exchange.body, extensions={"timeout": self._timeouts}
         )
-        self._trace(f"→ {outgoing.method} {outgoing.url} ({len(exchange.body or b'')} bytes)")
-        if exchange.receive is not None:
-            self._observe(Sent(exchange.model, exchange.body or b""))
+        self._trace(f"→ {outgoing.method} {outgoing.url} ({len(exchange.body)} bytes)")
+        self._observe(Sent(exchange.model, exchange.body))
         response = await super().send(outgoing, stream=True, follow_redirects=False)
         self._trace(f"← HTTP {response.status_code} {response.headers.get('content-type', '')}")
         if response.status_code != 200:
             body = await _read_body(response)
-            if exchange.receive is not None:
-                self._observe(Refused(response.status_code, body, dict(response.headers)))
+            self._observe(Refused(response.status_code, body, dict(response.headers)))
             raise failures.from_response(response.status_code, body, exchange.model, response.headers)
-        if exchange.receive is not None:
-            reader = EventReader(self._settings.event_bytes)
-            content = _heartbeats(response, reader, self._observed(exchange.receive))
-            return httpx2.Response(200, content=content, request=outgoing)
-        body = await _read_body(response)
-        if not isinstance(_json_or_none(body), dict):
-            raise failures.not_gemini(body.decode("utf-8", "replace"))
-        return httpx2.Response(200, content=body, request=outgoing)
+        reader = EventReader(self._settings.event_bytes)
+        content = _heartbeats(response, reader, self._observed(exchange.receive))
+        return httpx2.Response(200, content=content, request=outgoing)
 
     def _observed(self, receive: Callable[[object], None]) -> Callable[[object], None]:
         """The receiver, with the observer told first."""
@@ -127,13 +118,6 @@ async def _read_body(response: httpx2.Response) -> bytes:
     finally:
         await response.aclose()
     return bytes(body)
-
-
-def _json_or_none(body: bytes) -> object:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
 
 
 class Session:
@@ -179,17 +163,6 @@ class Session:
                 self._settings.observe(Broken(f"{type(error).__name__}: {error}"))
             raise
 
-    async def count_tokens(self, model: str, body: bytes) -> int:
-        _current.set(Exchange(model, body))
-        with _network_failures():
-            counted = await self._client.aio.models.count_tokens(model=model, contents=_PLACEHOLDER)
-        return counted.total_tokens or 0
-
-    async def list_models(self) -> list[types.Model]:
-        _current.set(Exchange())
-        with _network_failures():
-            return [model async for model in await self._client.aio.models.list(config={"page_size": 1000})]
-
     async def aclose(self) -> None:
         await self._http.aclose()
 
@@ -224,8 +197,6 @@ def _network_failures() -> Iterator[None]:
     except (httpx2.HTTPError, OSError) as error:
         sentence, hint, retryable = _transport_text(error)
         raise ModelError(sentence, hint, retryable=retryable, detail=_detail(error)) from None
-    except pydantic.ValidationError as error:
-        raise failures.not_gemini(_detail(error)) from None
 
 
 def _detail(error: Exception) -> str:

@@ -151,18 +151,3 @@ def test_one_model_serves_several_event_loops_one_after_the_other() -> None:
 
         assert answer([asyncio.run(run())]).message.text == "Noon."
         assert answer([asyncio.run(run())]).message.text == "Noon."
-
-
-def test_models_and_tokens_can_be_asked_for() -> None:
-    with running_simulator(scenario({"text": "unused"})) as simulator:
-
-        async def run() -> tuple[int, set[str]]:
-            model = GeminiModel(GeminiSettings("simulated-key", simulator.url))
-            count = await model.count_tokens(ModelRequest(MODEL, (UserMessage.of("Go."),), tools=TOOLS))
-            names = {item.name for item in await model.list_models()}
-            await model.aclose()
-            return count, names
-
-        count, names = asyncio.run(run())
-    assert count > 0
-    assert MODEL in names

@@ -201,55 +201,6 @@ def test_a_continuation_that_brings_nothing_ends_the_answer() -> None:
     assert len(service.received) == 1
 
 
-def test_tokens_are_counted_with_system_and_tools() -> None:
-    async def run() -> tuple[int, Received]:
-        async with serving(plain(200, b'{"totalTokens": 42}')) as service:
-            model = service.model()
-            count = await model.count_tokens(RICH_REQUEST)
-            await model.aclose()
-            return count, service.received[0]
-
-    count, received = asyncio.run(run())
-    assert count == 42
-    assert received.path == "/v1/models/gemini-3.8-flash:countTokens"
-    expected = {"model": "models/gemini-3.8-flash", **wire.encode_request(RICH_REQUEST)}
-    assert json.loads(received.body) == {"generateContentRequest": expected}
-
-
-def test_models_are_listed_over_all_pages() -> None:
-    def page(name: str, method: str, token: str | None) -> bytes:
-        item = {"name": f"models/{name}", "inputTokenLimit": 10, "supportedGenerationMethods": [method]}
-        return json.dumps({"models": [item], "nextPageToken": token} if token else {"models": [item]}).encode()
-
-    async def answer(received: Received, connection: Connection) -> None:
-        last = "pageToken=next" in received.path
-        body = page("b", "generateContent", None) if last else page("a", "generateContent", "next")
-        await plain(200, body)(received, connection)
-
-    async def run() -> list[str]:
-        async with serving(answer) as service:
-            model = service.model()
-            listed = await model.list_models()
-            await model.aclose()
-            return [item.name for item in listed if item.input_limit == 10]
-
-    assert asyncio.run(run()) == ["a", "b"]
-
-
-@pytest.mark.parametrize("body", [b"<html>Log in</html>", b"[]", b'{"totalTokens": {"a": []}}', b"\xff"])
-def test_a_count_that_is_none_is_an_error(body: bytes) -> None:
-    async def run() -> None:
-        async with serving(plain(200, body)) as service:
-            model = service.model()
-            try:
-                await model.count_tokens(REQUEST)
-            finally:
-                await model.aclose()
-
-    with pytest.raises(ModelError, match="instead of JSON"):
-        asyncio.run(run())
-
-
 # What a failure says
 
 
