@@ -208,10 +208,10 @@ def _no_permission(error: ServiceError) -> ModelError:
 def _not_found(error: ServiceError, model: str) -> ModelError:
     if not model or (error.message and model.removeprefix("models/") not in error.message):
         return _failure(error, f"The server does not know this{_quoted(error.message)}", _ENDPOINT_HINT, ExitCode.USAGE)
-    names = catalog.closest(model)
+    names: tuple[str, ...] = () if catalog.find(model) else catalog.closest(model)  # itself is no other name for it
     if model.endswith("-latest"):  # aliases that only the beta version of the API knows
         names = (catalog.DEFAULT_MODEL,)
-    hint = f"Did you mean {' or '.join(names)}?" if names else "See gemcode models for the list."
+    hint = f"Did you mean {' or '.join(names)}?" if names else "Choose another with -m; see gemcode models."
     return _failure(error, f"There is no model {model} at this API.", hint, ExitCode.USAGE)
 
 

@@ -107,6 +107,12 @@ def test_a_model_that_is_not_there_is_answered_with_the_closest_names() -> None:
     assert "gemcode models" in failure(404, "models/qqq is not found", model="qqq").hint
 
 
+def test_a_known_model_that_is_not_there_is_no_answer_to_itself() -> None:
+    for name in ("gemini-3.8-flash", "models/gemini-3.8-flash"):
+        error = failure(404, f"models/{name.removeprefix('models/')} is not found", model=name)
+        assert error.hint == "Choose another with -m; see gemcode models."
+
+
 def test_the_thinking_levels_of_the_model_are_named_where_known() -> None:
     assert "low, medium, high" in failure(400, "Thinking level MINIMAL is not supported.").hint
     assert failure(400, "Thinking level is not supported.", model="other").hint == ""
