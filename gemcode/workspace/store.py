@@ -136,7 +136,7 @@ class Store:
         for record in self.history():
             if record.id == id.lower():
                 return record
-        raise ToolError("not_found", f"There is no write {id} in this project's history; see gemcode history.")
+        raise ToolError("not_found", f"There is no write {id} in this project's history.")
 
     def read_object(self, name: Hash) -> bytes:
         return self.area.objects.read(name)

@@ -141,6 +141,7 @@ def test_an_unknown_id_is_a_mistake(place: Place, written: str, command: str) ->
     result = place.run(command, "zzzzzz", "--yes")
     assert result.code == 2
     assert "zzzzzz" in result.stderr
+    assert result.stderr.count("gemcode history") == 1
 
 
 def test_nothing_to_undo_is_a_mistake(place: Place) -> None:
