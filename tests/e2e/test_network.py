@@ -163,7 +163,8 @@ CASES = [
     Case("a call in a stream that fails", [calls(READ, text="Al", fault={"kind": "cut", "after": 2}), GOOD]),
     Case("a call with arguments that do not fit", [calls(call("read_file", paths=["a.txt"])), GOOD]),
     Case("a call to an unknown tool", [calls(call("rm")), GOOD]),
-    Case("calls with the same id", [calls({**READ, "id": "x"}, {**READ, "id": "y"}, READ), GOOD]),
+    Case("calls with the same id", [calls({**READ, "id": "x"}, {**READ, "id": "x"}, READ), GOOD]),
+    Case("an id that comes again", [calls({**READ, "id": "x"}), calls({**READ, "id": "x"}), GOOD], requests=3),
 ]  # fmt: skip
 
 
@@ -195,6 +196,20 @@ def test_no_retry_repeats_a_write(place: Place, failure: dict[str, Any]) -> None
     assert (result.code, result.json["answer"]) == (0, "All good.")
     assert place.files() == {"log.txt": b"once\n"}
     assert [(each["name"], each["ok"]) for each in result.json["tool_calls"]] == [("write_file", True)]
+
+
+def test_calls_with_the_same_id_run_once_each_and_get_their_own_results(place: Place) -> None:
+    """The same id twice in one answer, and once more in the next; the strict simulator takes what follows."""
+
+    def append(number: int) -> dict[str, Any]:
+        return {**call("write_file", path=f"{number}.txt", content=f"{number}\n", mode="append"), "id": "x"}
+
+    result = place.ask("go", "-y", "-o", "json", replies=[calls(append(1), append(2)), calls(append(3)), GOOD])
+    assert (result.code, result.json["answer"], len(result.requests)) == (0, "All good.", 3), result.stderr
+    assert place.files() == {f"{number}.txt": f"{number}\n".encode() for number in (1, 2, 3)}
+    results = [item["response"]["output"]["path"] for number in (2, 3) for item in result.results(number)]
+    assert results == ["1.txt", "2.txt", "3.txt"]
+    assert [each["args"]["path"] for each in result.json["tool_calls"]] == ["1.txt", "2.txt", "3.txt"]
 
 
 def test_a_call_in_a_failed_stream_is_never_run(place: Place) -> None:
