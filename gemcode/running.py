@@ -52,8 +52,9 @@ def _tell(error: GemcodeError) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM raise KeyboardInterrupt in a command, and only there; one that is ignored stays ignored."""
-    outside = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    """Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt in a command, and only there, so that it ends in order; one
+    that is ignored stays ignored."""
+    outside = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for number, handler in outside.items():
         if handler is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)

@@ -278,7 +278,7 @@ def open_reporter(
 
 
 async def run_once(work: Callable[[Sink], Awaitable[Outcome]], reporter: Reporter) -> Outcome:
-    """One turn without a REPL, reported. SIGINT and SIGTERM cancel it; the outcome then says so."""
+    """One turn without a REPL, reported. SIGINT, SIGTERM and SIGHUP cancel it; the outcome then says so."""
     import asyncio  # here and below: the command line imports this module for its names alone
     import signal
 
@@ -293,7 +293,11 @@ async def run_once(work: Callable[[Sink], Awaitable[Outcome]], reporter: Reporte
 
     task = asyncio.ensure_future(work(emit))
     ticker = asyncio.ensure_future(_tick(reporter))
-    with on_signal(signal.SIGINT, task.cancel), on_signal(signal.SIGTERM, task.cancel):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(on_signal(signal.SIGINT, task.cancel))
+        stack.enter_context(on_signal(signal.SIGTERM, task.cancel))
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+            stack.enter_context(on_signal(signal.SIGHUP, task.cancel))
         try:
             return await task
         except asyncio.CancelledError:

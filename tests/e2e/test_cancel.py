@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -130,12 +131,32 @@ def test_a_second_interrupt_changes_nothing(place: Place) -> None:
         assert running.finish().code == 130
 
 
-def test_a_request_to_terminate_is_an_interrupt(place: Place) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_terminate_is_an_interrupt(place: Place, number: int) -> None:
     with place.started("ask", "hi", replies=[says("Late.", delay_first=FOREVER)]) as running:
         running.wait_for_request()
-        running.child.send_signal(signal.SIGTERM)
+        running.child.send_signal(number)
         assert running.finish().code == 130
         assert_left_alone(running)
+
+
+def test_nohup_goes_on_when_the_terminal_is_gone(place: Place) -> None:
+    command = ("nohup", sys.executable, "-m", "gemcode")
+    with place.started("ask", "hi", replies=[says("Late.", delay_first=2.0)], command=command) as running:
+        running.wait_for_request()
+        running.child.send_signal(signal.SIGHUP)
+        assert running.finish().code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_ended_leaves_nothing_behind(place: Place, tmp_path: Path, number: int) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with place.started("demo", "--play", env={"TMPDIR": str(scratch)}) as running:
+        running.wait_until(lambda: bool([*scratch.glob("gemcode-demo-*/state")]), "the scratch project")
+        running.child.send_signal(number)
+        assert running.finish().code in (0, 130)  # 0: it was over by then
+    assert [*scratch.iterdir()] == []
 
 
 def test_while_stdin_is_read(place: Place) -> None:
