@@ -17,7 +17,7 @@ from gemcode.agent.events import FileChanged
 from gemcode.agent.messages import ToolCall, ToolDeclaration, ToolResult
 from gemcode.agent.policy import Effect, Mode, Sensitivity, Verdict, decide
 from gemcode.agent.rate import TokenBucket
-from gemcode.agent.results import cancelled, failure, invalid_arguments, io_error, subject_of, success
+from gemcode.agent.results import cancelled, error_of, failure, invalid_arguments, subject_of, success
 from gemcode.agent.tool import (
     AnyTool,
     ApprovalRequest,
@@ -149,12 +149,22 @@ class ToolRegistry:
         looked up before, for all of them at once: one way to a thread and back, not one for each."""
         checked = [self._check(call, turn) for call in calls]
         valid = [item for item in checked if isinstance(item, _Checked)]
-        found = iter(await self._in_thread(_look_up, valid))
+        found = iter(await self._look_ahead(valid))
         ready: list[Prepared | Refused] = []
         for call, item in zip(calls, checked, strict=True):
             announce(call)
             ready.append(item if isinstance(item, Refused) else await self._decide(item, next(found), turn))
         return ready
+
+    async def _look_ahead(self, items: Sequence["_Checked"]) -> Sequence[Preview | ToolError | None]:
+        try:
+            async with asyncio.timeout(self._limits.call_seconds):
+                return await self._in_thread(_look_up, items)
+        except TimeoutError:
+            return [self._too_slow()] * len(items)
+
+    def _too_slow(self) -> ToolError:
+        return ToolError("timeout", f"Stopped waiting after {self._limits.call_seconds:g} s.")
 
     def _check(self, call: ToolCall, turn: TurnState) -> "_Checked | Refused":
         turn.calls += 1
@@ -182,10 +192,9 @@ class ToolRegistry:
             if isinstance(found, ToolError):
                 raise found
             preview, decision = await self._consent(call, tool, found, turn)
-        except ToolError as error:
+        except (ToolError, OSError) as raised:
+            error = error_of(call, raised)
             return self._refuse(call, item.subject, error, "denied" if error.kind == "denied" else "refused", turn)
-        except OSError as error:
-            return self._refuse(call, item.subject, io_error(error), "refused", turn)
         return Prepared(call, tool, item.arguments, item.subject, preview, decision, item.notes)
 
     def start(self, group: Iterable[Prepared], turn: TurnState) -> dict[str, Running]:
@@ -264,7 +273,7 @@ class ToolRegistry:
                 await asyncio.wait([work])
         except TimeoutError:
             work.add_done_callback(_forget)
-            return ToolError("timeout", f"Stopped waiting after {self._limits.call_seconds:g} s.")
+            return self._too_slow()
         except asyncio.CancelledError:
             if prepared.tool.effect is Effect.READ:
                 work.add_done_callback(_forget)
@@ -351,7 +360,7 @@ def _look_up(items: Sequence[_Checked]) -> list[Preview | ToolError | None]:
         try:
             return item.tool.preview(item.arguments)
         except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
-            return _as_tool_error(item.call, error)
+            return error_of(item.call, error)
 
     return [one(item) for item in items]
 
@@ -361,15 +370,7 @@ def _collect(call: ToolCall, work: "asyncio.Future[Output]") -> Output | ToolErr
     try:
         return work.result()
     except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
-        return _as_tool_error(call, error)
-
-
-def _as_tool_error(call: ToolCall, error: Exception) -> ToolError:
-    if isinstance(error, ToolError):
-        return error
-    if isinstance(error, OSError):
-        return io_error(error)
-    return ToolError("internal", f"{call.name} failed: {type(error).__name__}: {error}")
+        return error_of(call, error)
 
 
 def _result(prepared: Prepared, done: Output | ToolError, turn: TurnState) -> ToolResult:

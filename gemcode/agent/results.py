@@ -27,8 +27,13 @@ def cancelled(call: ToolCall) -> ToolResult:
     return failure(call, ToolError("cancelled", "Cancelled by the user."))
 
 
-def io_error(error: OSError) -> ToolError:
-    return ToolError("io_error", f"The file system said: {error.strerror or error}.", errno=error.errno)
+def error_of(call: ToolCall, error: Exception) -> ToolError:
+    """Whatever a tool raised, as an error that the model can be told."""
+    if isinstance(error, ToolError):
+        return error
+    if isinstance(error, OSError):
+        return ToolError("io_error", f"The file system said: {error.strerror or error}.", errno=error.errno)
+    return ToolError("internal", f"{call.name} failed: {type(error).__name__}: {error}")
 
 
 def invalid_arguments(tool: AnyTool, error: "ValidationError") -> ToolError:

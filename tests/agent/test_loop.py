@@ -636,14 +636,25 @@ def test_a_write_that_was_noted_stands_although_its_outcome_could_not_be(error: 
     assert_valid(agent.history)
 
 
+def looking_ahead(look: Callable[[PathArguments], Preview | None], limits: Limits = Limits()) -> Agent:
+    tool = Tool("read", "Reads.", PathArguments, Effect.READ, lambda *_: Output("never"), lambda a: a.path, look)
+    persona = Persona("gemini-test", lambda _: "system")
+    model = ScriptedModel(calls(("read", {"path": "a"})), says("done"))
+    return Agent(model, ToolRegistry([tool], limits=limits), persona, decline_unasked)
+
+
 def test_a_fault_in_looking_ahead_is_a_result_for_the_model() -> None:
     def stumble(_: PathArguments) -> Preview | None:
         raise RecursionError("too deep")
 
-    tool = Tool("read", "Reads.", PathArguments, Effect.READ, lambda *_: Output("never"), lambda a: a.path, stumble)
-    persona = Persona("gemini-test", lambda _: "system")
-    model = ScriptedModel(calls(("read", {"path": "a"})), says("done"))
-    agent = Agent(model, ToolRegistry([tool]), persona, decline_unasked)
+    agent = looking_ahead(stumble)
     outcome, _ = run(agent)
     assert (outcome.status, [call.kind for call in outcome.calls]) == (Status.OK, ["internal"])
+    assert_valid(agent.history)
+
+
+def test_looking_ahead_for_too_long_is_answered_and_the_turn_goes_on() -> None:
+    agent = looking_ahead(lambda _: time.sleep(0.3), Limits(call_seconds=0.05))
+    outcome, _ = run(agent)
+    assert (outcome.status, [call.kind for call in outcome.calls]) == (Status.OK, ["timeout"])
     assert_valid(agent.history)
