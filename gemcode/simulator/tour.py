@@ -69,7 +69,7 @@ def _written(results: Results) -> Reply:
     if "error" not in response:
         changed = "note" in response.get("output", {})
         what = "wrote what you chose of it" if changed else "made the change that you saw"
-        return Reply.says(f"Done: `{name}` {what}. `gemcode undo` takes it back.")
+        return Reply.says(f"Done: `{name}` {what}. Undo takes it back.")
     error = response["error"]
     message = error.get("message", "") if isinstance(error, Mapping) else str(error)
     return Reply.says(f"It was not written. The tool told me: {message}")
