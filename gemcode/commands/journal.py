@@ -55,8 +55,19 @@ def undo_now(project: app.Project, argument: str) -> str:
         raise UsageError(error.message, "See the ids with: /history") from None
     if plan.conflicts:
         raise GemcodeError(plan.conflicts[0].message, "See: /history")
-    done = [_write(project, proposal, plan.reason) for proposal in plan.proposals]
-    return "\n".join([*done, "Undo this: /undo"]) if done else "Nothing to undo: the files already are as they were."
+    told, done, failed = [], 0, None
+    for proposal in plan.proposals:
+        try:
+            told.append(_write(project, proposal, plan.reason))
+            done += 1
+        except GemcodeError as error:
+            told.append(f"✗ {error.message}")
+            failed = error
+    if not done:
+        if failed:
+            raise failed
+        return "Nothing to undo: the files already are as they were."
+    return "\n".join([*told, "Undo this: /undo"])
 
 
 async def restore_now(project: app.Project, write: str, approve: Approver) -> str:
