@@ -11,7 +11,10 @@ from gemcode.agent.errors import UsageError
 from gemcode.agent.messages import Message, ModelMessage, UserMessage
 from gemcode.agent.session import SessionInfo, SessionStore
 from gemcode.agent.transcript import Committed, Entry, Withdrawn
+from gemcode.terminal.look import terminal_size
+from gemcode.terminal.paint import cut, width
 from gemcode.terminal.safe import escape, write_stdout
+from gemcode.terminal.tty import is_terminal
 
 
 def run(options: app.Options, action: Literal["list", "show", "delete"], session: str, *, as_json: bool) -> int:
@@ -36,17 +39,19 @@ def _list(store: SessionStore, *, as_json: bool) -> int:
     if not infos:
         write_stdout("No sessions in this project yet.\n")
     for info in infos:
-        write_stdout(row(info) + "\n")
+        write_stdout(_row(info, terminal_size().columns if is_terminal(1) else None) + "\n")
     return 0
 
 
-def row(info: SessionInfo) -> str:
-    """One line of the list: id, age, title, turns, model, files changed, cost."""
-    cost = "" if info.cost_usd is None else f"  ${info.cost_usd:.2f}"
-    title = escape(info.title, single_line=True)[:40]
+def _row(info: SessionInfo, columns: int | None) -> str:
+    """One line of the list. On a terminal it fits: else the model is left out, and the title cut."""
+    cost = "" if info.cost_usd is None else f"${info.cost_usd:.2f}"
     turns = f"{info.turns} turn{'' if info.turns == 1 else 's'}"
     files = f"{info.files} file{'' if info.files == 1 else 's'}"
-    return f"{info.id:6} {age(info.updated):>12}  {title:40}  {turns}  {files}{cost}  {escape(info.model)}"
+    title = escape(info.title, single_line=True)
+    row = f"{info.id:6} {age(info.updated):>12}  {turns:8} {files:7} {cost:>6}  {title}"
+    whole = f"{row}{' ' * (40 - width(title))}  {escape(info.model)}"
+    return whole if columns is None or width(whole) <= columns else cut(row, columns, "…")
 
 
 def age(when: float) -> str:

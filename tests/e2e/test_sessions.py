@@ -112,6 +112,17 @@ def test_the_list_shows_what_each_session_was_about(place: Place) -> None:
     assert all(info["cost_usd"] > 0 for info in data)
 
 
+def test_the_list_ends_where_the_screen_does_and_in_a_pipe_it_is_whole(place: Place) -> None:
+    title = "explain each of the parts of this project, the longest of them first"
+    session = begin(place, title)["session_id"]
+    (whole,) = place.run("sessions").stdout.splitlines()
+    assert title in whole and whole.endswith("gemini-3.8-flash")
+    with place.terminal("sessions", size=(60, 10)) as (screen, _):
+        screen.wait_for(f"^{session} .*1 turn .*explain.*…$")
+        shown = [line for line in screen.visible() if line]
+    assert len(shown) == 1 and len(shown[0]) == 60
+
+
 def test_a_session_is_shown_and_replayed_without_running_anything(place: Place) -> None:
     session = begin(place)["session_id"]
     (place.project / "a.txt").unlink()
