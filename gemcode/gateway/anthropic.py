@@ -54,8 +54,9 @@ class AnthropicDialect:
     def decode(self, body: JsonObject, resolve: Callable[[str], str]) -> Asked:
         client_model = as_text(body.get("model"), "model")
         model = resolve(client_model)
-        declared, search = read_tools(as_list(body.get("tools"), "tools"))
+        declared, offered = read_tools(as_list(body.get("tools"), "tools"))
         names, tools = content.declare(declared)
+        search, left_out = content.hosted(offered, tools)
         choice = body.get("tool_choice")
         tool_choice = ToolChoice() if choice is None else _choice(as_object(choice, "tool_choice"), names)
         request = ModelRequest(
@@ -73,7 +74,8 @@ class AnthropicDialect:
             stream=body.get("stream") is True,
             names=names,
             single_call=isinstance(choice, dict) and choice.get("disable_parallel_tool_use") is True,
-            search=search and not tools,
+            search=search,
+            left_out=left_out,
             generation={} if top_k is None else {"topK": top_k},
         )
 
@@ -99,9 +101,9 @@ def _text_of(block: Any, param: str) -> str:
     return as_text(as_object(block, param).get("text"), f"{param}.text")
 
 
-def read_tools(tools: list[Any]) -> tuple[list[tuple[ClientTool, str, Any]], bool]:
-    """The client's own tools, and whether it offers the server's web search. Other server tools are passed over."""
-    declared, search = [], False
+def read_tools(tools: list[Any]) -> tuple[list[tuple[ClientTool, str, Any]], list[str]]:
+    """The client's own tools, and the types of those that the server is to run."""
+    declared, hosted = [], []
     for index, item in enumerate(tools):
         tool = as_object(item, f"tools.{index}")
         kind = tool.get("type")
@@ -109,9 +111,9 @@ def read_tools(tools: list[Any]) -> tuple[list[tuple[ClientTool, str, Any]], boo
             name = as_text(tool.get("name"), f"tools.{index}.name")
             description = as_text(tool.get("description") or "", f"tools.{index}.description")
             declared.append((ClientTool(name), description, tool.get("input_schema")))
-        elif isinstance(kind, str) and kind.startswith("web_search"):
-            search = True
-    return declared, search
+        else:
+            hosted.append(as_text(kind, f"tools.{index}.type"))
+    return declared, hosted
 
 
 def _choice(choice: JsonObject, names: ToolNames) -> ToolChoice:

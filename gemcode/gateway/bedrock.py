@@ -1,6 +1,5 @@
 """The Bedrock Converse dialect, and the Amazon Q structures that it is the public form of. Pure."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +30,7 @@ from gemcode.gateway.dialect import (
     as_text,
     dump,
     gemini_id,
+    load,
 )
 from gemcode.gateway.history import Answer, History, as_response
 from gemcode.gateway.names import ClientTool, ToolNames, safe_name
@@ -58,7 +58,8 @@ class BedrockDialect:
         client_model = as_text(body.get("modelId"), "modelId")
         model = resolve(client_model)
         config = as_object(body.get("toolConfig") or {}, "toolConfig")
-        names, tools = content.declare(read_tools(as_list(config.get("tools"), "toolConfig.tools")))
+        declared, hosted = read_tools(as_list(config.get("tools"), "toolConfig.tools"))
+        names, tools = content.declare(declared)
         request = ModelRequest(
             model=model,
             messages=_messages(as_messages(body.get("messages"), "messages"), model),
@@ -67,7 +68,13 @@ class BedrockDialect:
             tool_choice=_choice(as_object(config.get("toolChoice") or {}, "toolConfig.toolChoice"), names),
             generation=_generation(body, model),
         )
-        return Asked(model=client_model, request=request, stream=body.get("stream") is True, names=names)
+        return Asked(
+            model=client_model,
+            request=request,
+            stream=body.get("stream") is True,
+            names=names,
+            left_out=tuple(hosted),
+        )
 
     def encoder(self, asked: Asked) -> BedrockEncoder:
         return BedrockEncoder(asked)
@@ -80,9 +87,9 @@ class BedrockDialect:
 # ---- request ------------------------------------------------------------------------------------------------------
 
 
-def read_tools(tools: list[Any]) -> list[tuple[ClientTool, str, Any]]:
-    """The tools of a toolConfig; cache points and the service's own tools are passed over."""
-    declared = []
+def read_tools(tools: list[Any]) -> tuple[list[tuple[ClientTool, str, Any]], list[str]]:
+    """The tools of a toolConfig, and the names of those that the service is to run; cache points are passed over."""
+    declared, hosted = [], []
     for index, item in enumerate(tools):
         param = f"toolConfig.tools.{index}"
         tool = as_object(item, param)
@@ -91,7 +98,10 @@ def read_tools(tools: list[Any]) -> list[tuple[ClientTool, str, Any]]:
             schema = as_object(spec.get("inputSchema") or {}, f"{param}.toolSpec.inputSchema").get("json")
             name = as_text(spec.get("name"), f"{param}.toolSpec.name")
             declared.append((ClientTool(name), str(spec.get("description") or ""), schema))
-    return declared
+        elif "systemTool" in tool:
+            system = as_object(tool["systemTool"], f"{param}.systemTool")
+            hosted.append(as_text(system.get("name"), f"{param}.systemTool.name"))
+    return declared, hosted
 
 
 def _choice(choice: JsonObject, names: ToolNames) -> ToolChoice:
@@ -130,7 +140,7 @@ def _response_schema(value: Any, param: str) -> JsonObject | None:
     structure = as_object(as_object(value, param).get("structure"), f"{param}.structure")
     text = as_object(structure.get("jsonSchema"), f"{param}.structure.jsonSchema").get("schema")
     try:
-        schema = json.loads(as_text(text, f"{param}.structure.jsonSchema.schema"))
+        schema = load(as_text(text, f"{param}.structure.jsonSchema.schema"))
     except (ValueError, RecursionError):
         raise Failure.invalid(f"{param}.structure.jsonSchema.schema", "must be JSON") from None
     return content.response_schema({"type": "json_schema", "schema": schema}, param)

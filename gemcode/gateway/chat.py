@@ -61,8 +61,10 @@ class ChatDialect:
             raise Failure.invalid("n", "only one choice is supported")
         if body.get("functions"):
             raise Failure.invalid("functions", "is the old form, which is not served; use tools")
-        declared, search = read_tools(as_list(body.get("tools"), "tools"))
+        declared, hosted = read_tools(as_list(body.get("tools"), "tools"))
         names, tools = content.declare(declared)
+        searches = [content.WEB_SEARCH] if "web_search_options" in body else []
+        search, left_out = content.hosted([*hosted, *searches], tools)
         system, rest = _split_system(as_messages(body.get("messages"), "messages"))
         request = ModelRequest(
             model=model,
@@ -80,7 +82,8 @@ class ChatDialect:
             stream=body.get("stream") is True,
             names=names,
             single_call=body.get("parallel_tool_calls") is False,
-            search=(search or "web_search_options" in body) and not tools,
+            search=search,
+            left_out=left_out,
             generation={} if seed is None else {"seed": int(seed) % _SEEDS},
             echo={"include_usage": options.get("include_usage") is True},
         )

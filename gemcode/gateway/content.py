@@ -5,6 +5,7 @@ import binascii
 import marshal
 import mimetypes
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,6 +22,7 @@ _OLD_BUDGET = (128, 24_576)  # what every model that takes a budget accepts
 _DEFAULT_OUTPUT_LIMIT = 65_536
 _STANDARD = str.maketrans("-_", "+/")
 _STOP_SEQUENCES = 5
+WEB_SEARCH = "web_search"
 _REMEMBERED_SCHEMA = 16 * 1024  # bytes: longer ones would fill the memory
 
 
@@ -143,6 +145,15 @@ def declare(tools: list[tuple[ClientTool, str, Any]]) -> tuple[ToolNames, tuple[
         ToolDeclaration(name, description, _normalized(schema)) for name, (_, description, schema) in by_name.items()
     )
     return ToolNames({name: tool for name, (tool, _, _) in by_name.items()}), declarations
+
+
+def hosted(kinds: Sequence[str], tools: Sequence[ToolDeclaration]) -> tuple[bool, tuple[str, ...]]:
+    """Whether the service's own web search stands in for the client's, and which hosted tools are left out.
+
+    Beside functions it is left out too: not every model combines them.
+    """
+    searches = [] if tools else [kind for kind in kinds if kind.startswith(WEB_SEARCH)]
+    return bool(searches), tuple(kind for kind in kinds if kind not in searches)
 
 
 def one_tool(name: str, names: ToolNames, param: str) -> ToolChoice:

@@ -13,7 +13,7 @@ from typing import Any
 from gemcode.agent.errors import UsageError
 from gemcode.agent.messages import Blob, JsonObject
 from gemcode.gateway import bedrock
-from gemcode.gateway.dialect import Failure, dump
+from gemcode.gateway.dialect import Failure, dump, load
 from gemcode.gateway.items import FORMATS, CallItem, Format, Item, ResultItem, ToolItem, as_format, read_items
 from gemcode.gateway.names import ClientTool
 from gemcode.gateway.responses import FREE_TEXT_SCHEMA, grammar_words
@@ -33,7 +33,7 @@ class Conversion:
 def convert(text: str, source: str, target: str, *, strict: bool = False) -> Conversion:
     """Convert what `text` holds. Raises UsageError: for text that can't be read, and for a loss when strict."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = load(text)
         items = read_items(value, as_format(source))
         writer = _Writer(as_format(target))
     except RecursionError:
@@ -51,10 +51,6 @@ def convert(text: str, source: str, target: str, *, strict: bool = False) -> Con
         more = f" (and {len(writer.losses) - 1} more)" if len(writer.losses) > 1 else ""
         raise UsageError(f"{writer.losses[0]}{more}.", "Without --strict this is a warning.")
     return Conversion(json.dumps(converted, ensure_ascii=False, indent=2), tuple(writer.losses))
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number")
 
 
 def _formats_of(value: Any) -> Iterator[str]:

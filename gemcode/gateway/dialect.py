@@ -31,6 +31,7 @@ class Asked:
     names: ToolNames = field(default_factory=ToolNames)
     single_call: bool = False  # the client takes one call at a time: siblings are not delivered
     search: bool = False  # the service's own web search, where no function is declared
+    left_out: tuple[str, ...] = ()  # hosted tools that were offered and can't be served
     generation: JsonObject = field(default_factory=dict)  # knobs that only some dialects have, in Gemini's spelling
     echo: JsonObject = field(default_factory=dict)  # what the reply repeats of the request
 
@@ -294,12 +295,25 @@ def as_count(value: Any, param: str) -> int | None:
     return int(number)
 
 
+def _finite(number: str) -> float:
+    """Also for NaN and the infinities, which Python would read and no JSON may hold."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number[:40]} is not a number of JSON")
+    return value
+
+
+def load(text: str | bytes) -> Any:
+    """JSON as it may be sent on: a number that is none, or too large to be one, is a ValueError as any other fault."""
+    return json.loads(text, parse_float=_finite, parse_constant=_finite)
+
+
 def parse_arguments(text: Any) -> JsonObject:
     """Arguments that a client sends as JSON text. What does not parse is kept: the model sees what it had written."""
     if isinstance(text, dict):
         return text
     try:
-        value = json.loads(text) if isinstance(text, str) and text.strip() else {}
+        value = load(text) if isinstance(text, str) and text.strip() else {}
     except (ValueError, RecursionError):
         return {"_raw": text}
     return value if isinstance(value, dict) else {"_raw": text}

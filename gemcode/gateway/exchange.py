@@ -4,7 +4,6 @@ Knows no dialect beyond the protocol, and never logs what it carries.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
@@ -23,6 +22,7 @@ from gemcode.gateway.dialect import (
     FailureKind,
     ReplyEvent,
     dump_bytes,
+    load,
 )
 
 _DRAIN_LIMIT = 4 * BODY_LIMIT
@@ -200,7 +200,7 @@ class _Outbox:
 
 def parse_object(data: bytes) -> JsonObject:
     try:
-        value = json.loads(data, parse_constant=_refuse_constant)
+        value = load(data)
     except RecursionError:
         raise Failure(FailureKind.INVALID, "The request body is nested too deeply.") from None
     except ValueError:
@@ -208,7 +208,3 @@ def parse_object(data: bytes) -> JsonObject:
     if not isinstance(value, dict):
         raise Failure(FailureKind.INVALID, "The request body must be a JSON object.")
     return value
-
-
-def _refuse_constant(name: str) -> Callable[[], None]:
-    raise ValueError(name)

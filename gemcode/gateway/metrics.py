@@ -12,6 +12,7 @@ _HELP = {
     "tokens_total": "Tokens as Gemini counts them, by kind.",
     "tool_calls_total": "Tool calls delivered to clients, by tool.",
     "tool_results_total": "Tool results received from clients, by tool and outcome.",
+    "left_out_tools_total": "Hosted tools that were offered and can't be served, by dialect and tool.",
     "retries_total": "Requests repeated upstream before anything was sent, by reason.",
     "sentinel_signatures_total": "Steps sent upstream with the escape in place of a thought signature, by dialect.",
 }

@@ -4,15 +4,17 @@ from collections.abc import Callable
 
 from gemcode.agent.errors import ModelError
 from gemcode.gateway import models, native
-from gemcode.gateway.dialect import Failure, as_text
+from gemcode.gateway.dialect import JSON_TYPE, SSE_TYPE, as_text, sse
 from gemcode.gateway.exchange import Exchange
 from gemcode.gateway.failures import from_error
 from gemcode.gateway.native import NativeDialect
 from gemcode.gateway.service import Service
 from gemcode.gateway.upstream import VERSION
 from gemcode.gemini import wire
-from gemcode.gemini.sse import EventReader
+from gemcode.gemini.rest import Answer
+from gemcode.gemini.sse import EVENT_LIMIT, EventReader
 
+_STREAMED = ":streamGenerateContent"
 _STORED = "gemini:"  # these conversations hold Gemini's contents, not the items of other dialects
 
 
@@ -47,7 +49,7 @@ class Passage:
 
         def keep(events: list[object]) -> None:
             said = native.model_content(events)
-            if stored is not None and said is not None and exchange.status == 200:
+            if stored is not None and said is not None:
                 self._service.store.append(stored, [*native.own_contents(body), said])
 
         await exchange.while_connected(self._pass(exchange, place, data, keep if stored is not None else None))
@@ -62,26 +64,49 @@ class Passage:
         """Move the answer along. `keep` sees its events, before the client knows the end."""
         version, path, query = place
         method = "GET" if body is None else "POST"
-        reader = EventReader() if keep is not None else None
-        events: list[object] = []
         try:
             async with self._service.rest.open(method, version, path, body, query) as answer:
+                content_type = answer.headers.get("content-type", JSON_TYPE)
                 again = {name: answer.headers[name] for name in ("retry-after",) if name in answer.headers}
-                await exchange.begin(answer.status, answer.headers.get("content-type", "application/json"), again)
-                async for data in answer.chunks():
-                    await exchange.write(data)
-                    events += reader.feed(data) if reader is not None else ()
-            if reader is not None and keep is not None:
-                keep([*events, *reader.close()])
+                if path.endswith(_STREAMED) and answer.status == 200:
+                    await exchange.begin(answer.status, content_type, again)
+                    await _pass_pieces(exchange, answer, keep)
+                else:  # whole, so that one that breaks off has a status of its own
+                    data = await answer.read()
+                    if keep is not None and answer.status == 200:
+                        reader = EventReader()
+                        keep([*reader.feed(data), *reader.close()])
+                    await exchange.answer(answer.status, data, content_type, again)
         except ModelError as error:
             failure = from_error(error)
             if not exchange.status:
                 raise failure from None
-            await exchange.write(_error_event(self.speaker, failure, query))
-        await exchange.write(b"", more=False)
+            if "alt=sse" in query:  # the service itself ends a broken stream so; an array is left without its end
+                await exchange.write(sse(self.speaker.error(failure).body), more=False)
 
 
-def _error_event(speaker: NativeDialect, failure: Failure, query: str) -> bytes:
-    """The service itself ends a broken stream with its error object."""
-    data = wire.dump_body(speaker.error(failure).body)
-    return b"data: " + data + b"\r\n\r\n" if "alt=sse" in query else data
+async def _pass_pieces(exchange: Exchange, answer: Answer, keep: Callable[[list[object]], None] | None) -> None:
+    """Whole events, as they come: behind half of one, no client would see the error that ends the stream."""
+    reader = EventReader() if keep is not None else None
+    events: list[object] = []
+    waiting = bytearray()
+    is_sse = answer.headers.get("content-type", "").startswith(SSE_TYPE)
+    async for data in answer.chunks():
+        events += reader.feed(data) if reader is not None else ()
+        waiting += data
+        end = (
+            _end_of_events(waiting, len(waiting) - len(data)) if is_sse and len(waiting) < EVENT_LIMIT else len(waiting)
+        )
+        if end:
+            await exchange.write(bytes(waiting[:end]))
+            del waiting[:end]
+    if reader is not None and keep is not None:
+        keep([*events, *reader.close()])
+    await exchange.write(bytes(waiting), more=False)
+
+
+def _end_of_events(data: bytearray, new: int) -> int:
+    """Where the last whole event ends, of which something is new; 0 for nowhere."""
+    start = max(0, new - 3)
+    ends = [data.rfind(blank, start) + len(blank) for blank in (b"\n\n", b"\r\n\r\n") if blank in data[start:]]
+    return max(ends, default=0)

@@ -61,13 +61,16 @@ class ResponsesDialect:
     def decode(self, body: JsonObject, resolve: Callable[[str], str]) -> Asked:
         client_model = as_text(body.get("model"), "model")
         model = resolve(client_model)
+        if body.get("prompt") is not None:
+            raise Failure.invalid("prompt", "stored prompts are not served; send instructions and input")
         items: list[JsonObject] = as_messages(input_items(body.get("input")), "input")
         offered = as_list(body.get("tools"), "tools")
         for item in items:
             if item.get("type") == "additional_tools":
                 offered = [*offered, *as_list(item.get("tools"), "input.tools")]
-        declared, search = read_tools(offered)
+        declared, hosted = read_tools(offered)
         names, tools = content.declare(declared)
+        search, left_out = content.hosted(hosted, tools)
         choice = read_choice(body.get("tool_choice"), names)
         system, rest = _split_system(items)
         instructions = as_text(body.get("instructions") or "", "instructions")
@@ -85,7 +88,8 @@ class ResponsesDialect:
             stream=body.get("stream") is True,
             names=names,
             single_call=body.get("parallel_tool_calls") is False,
-            search=search and not tools,
+            search=search,
+            left_out=left_out,
             echo={key: body[key] for key in _ECHOED if key in body},
         )
 
@@ -106,10 +110,10 @@ def input_items(value: Any) -> list[JsonObject]:
 # ---- tools --------------------------------------------------------------------------------------------------------
 
 
-def read_tools(tools: Sequence[Any], namespace: str = "") -> tuple[Declared, bool]:
-    """The client's own tools, flat, and whether it offers web search. Other hosted tools are passed over."""
+def read_tools(tools: Sequence[Any], namespace: str = "") -> tuple[Declared, list[str]]:
+    """The client's own tools, flat, and the types of those that the server is to run."""
     declared: Declared = []
-    search = False
+    hosted: list[str] = []
     for index, item in enumerate(tools):
         param = f"tools[{index}]"
         tool = as_object(item, param)
@@ -122,11 +126,12 @@ def read_tools(tools: Sequence[Any], namespace: str = "") -> tuple[Declared, boo
                 declared.append(_custom(as_object(inner, param), namespace, param))
             case "namespace":
                 name = as_text(tool.get("name"), f"{param}.name")
-                members, _ = read_tools(as_list(tool.get("tools"), f"{param}.tools"), name)
+                members, others = read_tools(as_list(tool.get("tools"), f"{param}.tools"), name)
                 declared += members
+                hosted += others
             case kind:
-                search = search or (isinstance(kind, str) and kind.startswith("web_search"))
-    return declared, search
+                hosted.append(as_text(kind, f"{param}.type"))
+    return declared, hosted
 
 
 def _function(tool: JsonObject, namespace: str, param: str) -> tuple[ClientTool, str, Any]:

@@ -10,6 +10,12 @@ from gemcode.gateway.openai_error import error_object
 from gemcode.gateway.reply import ReplyEncoder
 
 CALL_PREFIX = "call_"
+RESPONSE_PREFIX = "resp_"
+
+
+def response_of(item: str) -> str:
+    """The id of the response that an item of this id came with."""
+    return RESPONSE_PREFIX + item.partition("_")[2].rpartition("_")[0]
 
 
 class ResponsesEncoder(ReplyEncoder):
@@ -24,7 +30,7 @@ class ResponsesEncoder(ReplyEncoder):
         self._output: list[JsonObject] = []
         self._begun = False
         self.response: JsonObject = {
-            "id": new_id("resp_"),
+            "id": new_id(RESPONSE_PREFIX),
             "object": "response",
             "created_at": int(time.time()),
             "status": "in_progress",
@@ -74,6 +80,10 @@ class ResponsesEncoder(ReplyEncoder):
         item = self._output[-1]
         return self._event(kind, item_id=item["id"], output_index=len(self._output) - 1, **fields)
 
+    def _item_id(self, prefix: str) -> str:
+        """For the next item. It names its response: so an item that a client refers to is found without an index."""
+        return f"{prefix}{self.response['id'].removeprefix(RESPONSE_PREFIX)}_{len(self._output)}"
+
     def _start(self, item: JsonObject) -> bytes:
         frames = self._close()
         self._output.append(item)
@@ -84,7 +94,7 @@ class ResponsesEncoder(ReplyEncoder):
         frames = b""
         if self._open is None or self._open["type"] != "message":
             item = {
-                "id": new_id("msg_"),
+                "id": self._item_id("msg_"),
                 "type": "message",
                 "role": "assistant",
                 "status": "in_progress",
@@ -100,7 +110,7 @@ class ResponsesEncoder(ReplyEncoder):
     def _think(self, text: str) -> bytes:
         frames = b""
         if self._open is None or self._open["type"] != "reasoning":
-            frames = self._start({"id": new_id("rs_"), "type": "reasoning", "summary": []})
+            frames = self._start({"id": self._item_id("rs_"), "type": "reasoning", "summary": []})
         part: JsonObject = {"type": "summary_text", "text": text}
         place = {"summary_index": len(self._output[-1]["summary"])}
         empty: JsonObject = {"type": "summary_text", "text": ""}
@@ -115,7 +125,7 @@ class ResponsesEncoder(ReplyEncoder):
         """In the reasoning item before the part."""
         frames = b""
         if self._open is None or self._open["type"] != "reasoning":
-            frames = self._start({"id": new_id("rs_"), "type": "reasoning", "summary": []})
+            frames = self._start({"id": self._item_id("rs_"), "type": "reasoning", "summary": []})
         self._output[-1]["encrypted_content"] = self._sealed(part)
         return frames + self._close()
 
@@ -131,7 +141,7 @@ class ResponsesEncoder(ReplyEncoder):
         else:
             key, kind, text = "arguments", "function_call", dump(call.args)
             delta, done = "response.function_call_arguments.delta", "response.function_call_arguments.done"
-        item |= {"id": new_id("ctc_" if tool.kind == "custom" else "fc_"), "type": kind, key: ""}
+        item |= {"id": self._item_id("ctc_" if tool.kind == "custom" else "fc_"), "type": kind, key: ""}
         frames = self._start(item) + self._item_event(delta, delta=text)
         item[key] = text
         extra = {"name": tool.name} if tool.kind != "custom" else {}

@@ -90,13 +90,17 @@ def _count(service: Service, anthropic: AnthropicDialect) -> Handler:
     async def handle(exchange: Exchange) -> None:
         body = await exchange.read_json()
         asked = anthropic.decode(body, service.config.resolve_model)
-        try:
-            tokens = await service.upstream.count(asked)
-        except Failure as failure:
-            if failure.kind not in _PASSING:
-                raise
-            tokens = math.ceil(len(dump_bytes(body)) / 4)  # a client that can't count compacts too late
-        await exchange.answer_json({"input_tokens": tokens})
+
+        async def count() -> None:
+            try:
+                tokens = await service.upstream.count(asked)
+            except Failure as failure:
+                if failure.kind not in _PASSING:
+                    raise
+                tokens = math.ceil(len(dump_bytes(body)) / 4)  # a client that can't count compacts too late
+            await exchange.answer_json({"input_tokens": tokens})
+
+        await exchange.while_connected(count())
 
     return handle
 

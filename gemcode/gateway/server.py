@@ -4,11 +4,12 @@ Two of these beside each other serve the same clients: what a request needs, it 
 """
 
 import contextlib
+import errno
 import gc
 import socket
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,32 +23,27 @@ from gemcode.gateway.dialect import Failure, FailureKind, Speaker
 from gemcode.gateway.exchange import ClientGone, Exchange
 from gemcode.gateway.head import bounded_protocol
 from gemcode.gateway.routes import Endpoint, endpoints
-from gemcode.gateway.service import Service
+from gemcode.gateway.service import Service, Write
 from gemcode.gateway.welcome import welcome
-from gemcode.gemini.rest import RestClient
 
 SHUTDOWN_SECONDS = 5
 _BACKLOG = 1024
 _COLLECT_AFTER = 20_000  # new objects
-Write = Callable[[str], None]
 
 
 def build_app(config: GatewayConfig, report: Write = lambda text: None) -> Starlette:
-    """The ASGI application. `report` hears of faults of our own: where, never what was said."""
-    service = Service(config)
+    """The ASGI application. `report` hears of faults of our own: where, never what was said. Raises GemcodeError."""
+    service = Service(config, report)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        rest = RestClient(config.gemini)
-        service.start(rest)
         try:
             yield
         finally:
-            service.stop()
-            await rest.aclose()
+            await service.stop()
 
     routes = [
-        Route(endpoint.path, _Door(service, endpoint, report), methods=list(endpoint.methods) or None)
+        Route(endpoint.path, _Door(service, endpoint), methods=list(endpoint.methods) or None)
         for endpoint in endpoints(service)
     ]
     return Starlette(routes=routes, lifespan=lifespan)
@@ -56,10 +52,9 @@ def build_app(config: GatewayConfig, report: Write = lambda text: None) -> Starl
 class _Door:
     """One route as ASGI: lets in who may, and says every failure in the dialect of the route."""
 
-    def __init__(self, service: Service, endpoint: Endpoint, report: Write) -> None:
+    def __init__(self, service: Service, endpoint: Endpoint) -> None:
         self._service = service
         self._endpoint = endpoint
-        self._report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send, self._service.config.body_seconds)
@@ -76,7 +71,7 @@ class _Door:
         except RecursionError:
             await self._refuse(exchange, speaker, Failure(FailureKind.INVALID, "The request is nested too deeply."))
         except Exception as error:  # noqa: BLE001 - the last boundary: a client gets its dialect's error, we get the place
-            self._report(_place_of(error))
+            self._service.report(_place_of(error))
             await self._refuse(exchange, speaker, Failure(FailureKind.SERVER, "The gateway failed on this request."))
         finally:
             metrics.active -= 1
@@ -104,14 +99,18 @@ def _place_of(error: BaseException) -> str:
 
 def serve(config: GatewayConfig, write: Write, report: Write) -> int:
     """Run until stopped by a signal. `write` gets the lines for the person, `report` warnings and faults."""
-    listener = _listen(config.host, config.port)
-    port = listener.getsockname()[1]
-    if not access.is_loopback(config.host):
-        report(f"Warning: {config.host} can be reached from other machines, and the traffic is not encrypted.")
-    for line in welcome(config, port):
-        write(line)
+    with _listen(config.host, config.port) as listener:
+        app = build_app(config, report)
+        if not access.is_loopback(config.host):
+            report(f"Warning: {config.host} can be reached from other machines, and the traffic is not encrypted.")
+        for line in welcome(config, listener.getsockname()[1]):
+            write(line)
+        return _run(app, listener)
+
+
+def _run(app: Starlette, listener: socket.socket) -> int:
     settings = uvicorn.Config(
-        build_app(config, report),
+        app,
         http=bounded_protocol(),
         log_config=None,
         log_level="critical",  # it would tell of every broken request, and of ours with a traceback
@@ -124,11 +123,10 @@ def serve(config: GatewayConfig, write: Write, report: Write) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
-    with listener:
-        try:
-            uvicorn.Server(settings).run(sockets=[listener])
-        except KeyboardInterrupt:  # uvicorn raises the signal again after it has stopped in good order
-            return ExitCode.INTERRUPTED
+    try:
+        uvicorn.Server(settings).run(sockets=[listener])
+    except KeyboardInterrupt:  # uvicorn raises the signal again after it has stopped in good order
+        return ExitCode.INTERRUPTED
     return ExitCode.OK
 
 
@@ -142,6 +140,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)  # from here on clients may come, before the first line is printed
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"Can't listen on {host}, port {port}: {reason}.", "Choose another one with --port.") from None
+        unknown = isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+        hint = f"Choose another one with {'--host' if unknown else '--port'}."
+        raise UsageError(f"Can't listen on {host}, port {port}: {reason}.", hint) from None
     listener.setblocking(False)
     return listener

@@ -1,52 +1,37 @@
 """What the endpoints share: the upstream, the store, the counters, and the way from a request to its answer."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from contextlib import aclosing
 
 from gemcode.gateway.config import GatewayConfig
-from gemcode.gateway.dialect import Asked, Dialect, Encoder, Failure, FailureKind
+from gemcode.gateway.dialect import Asked, Dialect, Encoder, Failure
 from gemcode.gateway.exchange import Exchange
 from gemcode.gateway.metrics import Metrics
+from gemcode.gateway.names import safe_name
 from gemcode.gateway.store import Store
 from gemcode.gateway.upstream import Upstream, results_of
 from gemcode.gemini.rest import RestClient
 
 Handler = Callable[[Exchange], Awaitable[None]]
+Write = Callable[[str], None]
 DATABASE = "responses.sqlite"
-_Part = TypeVar("_Part")
 
 
 class Service:
-    """One gateway's parts. `start` and `stop` follow the server's lifetime."""
+    """One gateway's parts, made before it serves: what is wrong with them is said then, as GemcodeError."""
 
-    def __init__(self, config: GatewayConfig) -> None:
+    def __init__(self, config: GatewayConfig, report: Write) -> None:
+        """`report` hears of what the person should know: never what was said by whom."""
         self.config = config
+        self.report = report
         self.metrics = Metrics()
-        self._upstream: Upstream | None = None
-        self._rest: RestClient | None = None
-        self._store: Store | None = None
+        self.rest = RestClient(config.gemini)
+        self.store = Store(None if config.state is None else config.state / DATABASE)
+        self.upstream = Upstream(self.rest, self.metrics)
 
-    def start(self, rest: RestClient) -> None:
-        self._rest = rest
-        self._upstream = Upstream(rest, self.metrics)
-        self._store = Store(None if self.config.state is None else self.config.state / DATABASE)
-
-    def stop(self) -> None:
-        if self._store is not None:
-            self._store.close()
-        self._upstream = self._rest = self._store = None
-
-    @property
-    def upstream(self) -> Upstream:
-        return _running(self._upstream)
-
-    @property
-    def rest(self) -> RestClient:
-        return _running(self._rest)
-
-    @property
-    def store(self) -> Store:
-        return _running(self._store)
+    async def stop(self) -> None:
+        self.store.close()
+        await self.rest.aclose()
 
     def generate(self, dialect: Dialect) -> Handler:
         """The plain endpoint of a dialect: decode, ask, tell."""
@@ -61,9 +46,7 @@ class Service:
         self, exchange: Exchange, dialect: Dialect, asked: Asked, keep: Callable[[Encoder], None] = lambda encoder: None
     ) -> None:
         """Ask Gemini, tell the client: streamed or whole. `keep` sees what was said before the client knows the end."""
-        for tool, ok in results_of(asked.request):
-            outcome = "ok" if ok else "error"
-            self.metrics.count("tool_results_total", tool=self.metrics.tool(tool), outcome=outcome)
+        self._note(asked, dialect.name)
         encoder = dialect.encoder(asked)
         events = self.upstream.reply(asked, dialect.name)
 
@@ -74,8 +57,9 @@ class Service:
 
         async def whole() -> None:
             try:
-                async for event in events:
-                    encoder.feed(event)
+                async with aclosing(events):
+                    async for event in events:
+                        encoder.feed(event)
             except Failure as failure:
                 if failure.kind not in encoder.told_failures:
                     raise
@@ -85,8 +69,13 @@ class Service:
 
         await exchange.while_connected(stream() if asked.stream else whole())
 
-
-def _running(part: _Part | None) -> _Part:
-    if part is None:
-        raise Failure(FailureKind.OVERLOADED, "The gateway is stopping.")
-    return part
+    def _note(self, asked: Asked, dialect: str) -> None:
+        """Count the tools of a request. Of a hosted one that is left out the person hears the first time."""
+        for name, ok in results_of(asked.request):
+            outcome = "ok" if ok else "error"
+            self.metrics.count("tool_results_total", tool=self.metrics.tool(name), outcome=outcome)
+        for name in asked.left_out:
+            tool = self.metrics.tool(safe_name(name))
+            if not self.metrics.value("left_out_tools_total", dialect=dialect, tool=tool):
+                self.report(f"A hosted tool can't be served, and is left out: {tool} ({dialect}).")
+            self.metrics.count("left_out_tools_total", dialect=dialect, tool=tool)

@@ -3,9 +3,10 @@
 from typing import Any
 
 from gemcode.agent.messages import JsonObject
-from gemcode.gateway.dialect import Encoder, Failure, as_object
+from gemcode.gateway.dialect import Encoder, Failure, FailureKind, as_object, as_text
 from gemcode.gateway.exchange import Exchange
 from gemcode.gateway.responses import ResponsesDialect, input_items
+from gemcode.gateway.responses_reply import response_of
 from gemcode.gateway.service import Service
 
 
@@ -21,7 +22,7 @@ class StatefulResponses:
             raise Failure.invalid("previous_response_id", "must be a string")
         if previous and conversation:
             raise Failure.invalid("previous_response_id", "can't be used together with conversation")
-        given = input_items(body.get("input"))
+        given = [self._whole(item) for item in input_items(body.get("input"))]
         whole = {**body, "input": [*self._earlier(previous, conversation), *given]}
 
         def keep(encoder: Encoder) -> None:
@@ -34,6 +35,18 @@ class StatefulResponses:
         if previous:
             return self._service.store.items_before(previous)
         return self._service.store.conversation_items(conversation) if conversation else []
+
+    def _whole(self, item: JsonObject) -> JsonObject:
+        """An item that stands in the input by its id alone, as it was stored with its response."""
+        if item.get("type", "item_reference") != "item_reference" or "role" in item:
+            return item
+        identifier = as_text(item.get("id"), "input.id")
+        output = self._service.store.output(response_of(identifier))
+        found = next((stored for stored in output if stored.get("id") == identifier), None)
+        if found is None:
+            text = f"Item with id {identifier[:80]!r} not found. Items of responses with `store: false` are not kept."
+            raise Failure(FailureKind.NOT_FOUND, text, param="input")
+        return found
 
     def _keep(self, body: JsonObject, response: JsonObject, given: list[JsonObject]) -> None:
         """A failed answer leaves no trace: the client asks again from where it was."""

@@ -72,6 +72,21 @@ class TestBadInput:
         response = httpx2.post(running.url + client.path(False), headers=HEADERS, content=text.encode())
         assert response.status_code in (200, 400)
 
+    @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+    def test_a_number_that_json_has_not_is_a_bad_request(self, client: Plain, number: str) -> None:
+        text = json.dumps(client.body("hi", False)).replace('"type": "string"', f'"default": {number}', 1)
+        with stage(Reply.says("ok")) as made:
+            response = httpx2.post(made.url + client.path(False), headers=HEADERS, content=text.encode())
+            assert response.status_code == 400 and made.upstream == []
+        shape_of(client, response)
+
+    def test_of_two_fields_with_one_name_the_later_counts(self, client: Plain) -> None:
+        text = json.dumps(client.body("hi", False)).replace('"read"', '"other", "name": "read"')
+        with stage(Reply.says("ok")) as made:
+            httpx2.post(made.url + client.path(False), headers=HEADERS, content=text.encode()).raise_for_status()
+            (declared,) = made.upstream[0].body["tools"][0]["functionDeclarations"]
+        assert declared["name"] == "read"
+
     def test_without_the_token_nothing_is_read(self, running: Stage, client: Plain) -> None:
         before = len(running.simulator.requests)
         for headers in ({}, {"x-api-key": "wrong"}, {"authorization": "Bearer wrong"}):
@@ -371,8 +386,59 @@ def test_it_says_what_to_set_and_stops_in_good_order(tmp_path: Path, number: sig
 def test_a_port_that_is_taken_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         config = GatewayConfig(GeminiSettings("k"), TOKEN, port=taken.getsockname()[1])
-        with pytest.raises(UsageError, match="Can't listen"):
+        with pytest.raises(UsageError, match="Can't listen") as refused:
             serve(config, lambda line: None, lambda line: None)
+        assert "--port" in refused.value.hint
+
+
+@pytest.mark.parametrize("host", ["no such name", "192.0.2.1"])
+def test_a_host_that_is_not_this_machine_is_said(host: str) -> None:
+    with pytest.raises(UsageError, match="Can't listen") as refused:
+        serve(GatewayConfig(GeminiSettings("k"), TOKEN, host, 0), lambda line: None, lambda line: None)
+    assert "--host" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence", "hint"),
+    [
+        ("SSL_CERT_FILE", "The trusted certificates can't be read.", "SSL_CERT_FILE"),
+        ("HTTPS_PROXY", "The proxy of the environment can't be used.", "HTTPS_PROXY"),
+        ("XDG_STATE_HOME", "Stored responses can't be kept in", "Move it out of the way."),
+        ("GEMINI_API_KEY", "No API key.", "GEMINI_API_KEY"),
+    ],
+)
+def test_what_keeps_it_from_serving_is_said_in_place_of_the_welcome(
+    tmp_path: Path, setting: str, sentence: str, hint: str
+) -> None:
+    (tmp_path / "gemcode").write_text("neither a certificate nor a directory")
+    wrong = {"SSL_CERT_FILE": str(tmp_path / "gemcode"), "HTTPS_PROXY": "socks5://127.0.0.1:1", "GEMINI_API_KEY": ""}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "GEMINI_API_KEY": "key-0123456789"}
+    environment[setting] = wrong.get(setting, str(tmp_path))
+    command = [sys.executable, "-m", "gemcode", "serve", "--port", "0"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    first, second = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in first and hint in second
+
+
+def test_a_hosted_tool_that_is_left_out_is_counted_and_said_once() -> None:
+    offered = {
+        "anthropic": (ANTHROPIC, {"tools": [{"type": "code_execution_20250825", "name": "secret name"}]}),
+        "responses": (RESPONSES, {"tools": [{"type": "file_search"}]}),
+        "chat": (CHAT, {"web_search_options": {}}),
+        "bedrock": (BEDROCK, {"toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]}}),
+    }
+    function = {"type": "function", "function": {"name": "read", "parameters": {}}}
+    with stage(Reply.says("ok")) as made:
+        for client, extra in [*offered.values(), *offered.values()]:
+            body = {**client.body("hi", False), **extra} | ({"tools": [function]} if client is CHAT else {})
+            assert httpx2.post(made.url + client.path(False), headers=HEADERS, json=body).status_code == 200
+        kinds = ["code_execution_20250825", "file_search", "web_search", "nova_grounding"]
+        said = [f"{kind} ({name})." for kind, name in zip(kinds, offered, strict=True)]
+        assert [line.rpartition(": ")[2] for line in made.reports] == said
+        made.reports.clear()
+        counted = httpx2.get(made.url + "/metrics", headers=HEADERS).text
+        assert 'left_out_tools_total{dialect="responses",tool="file_search"} 2' in counted
 
 
 def test_nothing_is_written_while_it_serves(running: Stage, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,11 @@
 """What is kept: previous_response_id, conversations, stored responses, and conversations of the Gemini endpoint."""
 
+import json
+import socketserver
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +13,18 @@ import httpx2
 import openai
 import pytest
 
+from gemcode.gateway.config import GatewayConfig
 from gemcode.gateway.dialect import Failure
 from gemcode.gateway.store import ROWS, Store
-from gemcode.simulator.reply import Call, Reply
+from gemcode.gemini.settings import GeminiSettings
+from gemcode.simulator.reply import Call, Fault, Reply, Text
 from gemcode.simulator.server import running_simulator
 from tests.gateway.support import MODEL, TOKEN, Script, Stage, config_for, no_violations, running_gateway, stage
 
 TOOL = {"type": "function", "name": "read", "parameters": {"type": "object", "properties": {}}, "strict": False}
 HEADERS = {"x-goog-api-key": TOKEN}
+GENERATE = "{}/v1beta/models/" + MODEL + ":{}"
+HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
 
 def client(url: str) -> Any:
@@ -53,6 +63,60 @@ def test_a_response_that_is_not_known_or_was_not_to_be_stored_is_an_error_never_
                 http.responses.create(model=MODEL, input="and?", previous_response_id=missing)
             assert refused.value.code == "previous_response_not_found"
         assert len(made.upstream) == 1
+
+
+def test_an_item_of_a_stored_response_may_stand_in_the_input_by_its_id() -> None:
+    with stage(Reply.calls(Call("read", {"path": "a"})), Reply.says("Done.")) as made:
+        http = client(made.url)
+        first = http.responses.create(model=MODEL, input="go", tools=[TOOL])
+        call = next(item for item in first.output if item.type == "function_call")
+        output = {"type": "function_call_output", "call_id": call.call_id, "output": "x"}
+        items = [{"type": "item_reference", "id": item.id} for item in first.output]
+        items[-1].pop("type")  # it may be left out
+        second = http.responses.create(model=MODEL, input=[{"role": "user", "content": "go"}, *items, output])
+        assert len({item.id for item in (*first.output, *second.output)}) == len(first.output) + len(second.output)
+        assert said(made) == [("user", ["go"]), ("model", ["functionCall"]), ("user", ["functionResponse"])]
+        assert len(made.signatures()) == 1
+        http.responses.delete(first.id)
+        http.responses.create(model=MODEL, input="and?", previous_response_id=second.id)
+        assert len(said(made)) == 5, "what was referred to is kept with the response that used it"
+        no_violations(made)
+
+
+def test_an_item_that_is_not_known_or_was_not_to_be_stored_is_an_error_that_names_it() -> None:
+    with stage(Reply.says("ok")) as made:
+        http = client(made.url)
+        unstored = http.responses.create(model=MODEL, input="go", store=False)
+        for missing in (unstored.output[-1].id, "msg_unknown", "x"):
+            with pytest.raises(openai.NotFoundError, match="Item with id") as refused:
+                http.responses.create(model=MODEL, input=[{"type": "item_reference", "id": missing}])
+            assert refused.value.param == "input" and missing in refused.value.message
+        assert len(made.upstream) == 1
+
+
+def test_a_stored_prompt_is_refused_rather_than_left_out() -> None:
+    with stage(Reply.says("ok")) as made:
+        with pytest.raises(openai.BadRequestError) as refused:
+            client(made.url).responses.create(model=MODEL, input="go", prompt={"id": "pmpt_1"})
+        assert refused.value.param == "prompt" and made.upstream == []
+
+
+def test_half_a_surrogate_pair_is_kept_as_the_question_mark_that_was_sent() -> None:
+    with stage(Reply.says("ok")) as made:
+        body = {"model": MODEL, "input": "a\ud800b", "conversation": "mine\udfff", "stream": True}
+        for _ in range(2):
+            answer = httpx2.post(made.url + "/v1/responses", headers=HEADERS, content=json.dumps(body).encode())
+            assert "response.completed" in answer.text
+        assert [texts for role, texts in said(made) if role == "user"] == [["a?b"], ["a?b"]]
+
+
+def test_a_store_that_fails_ends_the_stream_with_the_error_of_the_dialect(tmp_path: Path) -> None:
+    with stage(Reply.says("ok"), state=tmp_path) as made:
+        with sqlite3.connect(tmp_path / "responses.sqlite") as other:
+            other.execute("drop table responses")
+        body = {"model": MODEL, "input": "hi", "stream": True}
+        answer = httpx2.post(made.url + "/v1/responses", headers=HEADERS, json=body)
+        assert answer.text.rstrip().rpartition("event: ")[2].startswith("response.failed")
 
 
 def test_a_conversation_grows_with_each_response() -> None:
@@ -136,6 +200,38 @@ def test_errors_of_the_service_pass_through_as_they_are() -> None:
         assert any("retryDelay" in detail for detail in response.json()["error"]["details"])
         bad = httpx2.post(url, headers=HEADERS, content=b"{")
         assert bad.status_code == 400 and "error" in bad.json()
+
+
+@contextmanager
+def half_an_event() -> Iterator[str]:
+    """A service that says one event and half of another, and hangs up."""
+    event = 'data: {"candidates": [{"content": {"role": "model", "parts": [{"text": "one"}]}}]}\r\n\r\n'
+    head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n"
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write((head + event + event[:30]).encode())
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def test_a_stream_that_breaks_inside_an_event_ends_with_the_error_and_without_the_half() -> None:
+    with half_an_event() as service:
+        config = GatewayConfig(GeminiSettings("upstream-key-0123456789", service), TOKEN, port=0)
+        with running_gateway(config, lambda text: None) as url:
+            answer = httpx2.post(f"{GENERATE.format(url, 'streamGenerateContent')}?alt=sse", headers=HEADERS, json=HI)
+    first, last = [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+    assert first["candidates"][0]["content"]["parts"] == [{"text": "one"}] and last["error"]["status"] == "INTERNAL"
+
+
+def test_a_whole_answer_that_breaks_off_has_a_status_of_its_own() -> None:
+    with stage(Reply(steps=(Text("one"),), fault=Fault("content_length_lie"))) as made:
+        answer = httpx2.post(GENERATE.format(made.url, "generateContent"), headers=HEADERS, json=HI)
+        assert (answer.status_code, answer.json()["error"]["status"]) == (500, "INTERNAL")
 
 
 def test_the_clients_key_does_not_reach_the_service() -> None:
