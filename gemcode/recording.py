@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gemcode.agent.errors import UsageError
-from gemcode.agent.redaction import redact
+from gemcode.agent.redaction import MASK, names_secret, redact
 from gemcode.gemini.settings import Broken, Received, Refused, Sent, Traffic
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -67,8 +67,13 @@ class Recorder:
             text = redact(self._redact(value))
             return text.replace(self._home, "~") if self._home else text
         if isinstance(value, dict):
-            return {self._clean(key): item if key in _OPAQUE else self._clean(item) for key, item in value.items()}
+            return {self._clean(key): self._clean_field(key, item) for key, item in value.items()}
         return [self._clean(item) for item in value] if isinstance(value, list) else value
+
+    def _clean_field(self, name: str, value: Any) -> Any:
+        if name in _OPAQUE:
+            return value
+        return MASK if isinstance(value, str) and names_secret(name) else self._clean(value)
 
 
 def _news(before: JsonObject, body: JsonObject) -> JsonObject:

@@ -21,9 +21,11 @@ OTHER = "AIzaSyB" + "x" * 32
 TOKEN = "ghp_" + "a" * 36
 PRIVATE = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"
 READ = ToolDeclaration("read_file", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
+FILE = 'DB_PASSWORD=swordfish\n{"client_secret": "GOCSPX"}\npostgres://ada:s3same@db/shop\ntoken = next(tokens)\n'
+SECRETS = ("swordfish", "GOCSPX", "s3same")
 REPLIES: list[dict[str, Any]] = [
     {"text": ["I ", "look at /home/ada/x."], "calls": [{"name": "read_file", "args": {"path": "a.py"}}]},
-    {"text": f"It holds {TOKEN} and {KEY}."},
+    {"text": f"It holds {TOKEN} and {KEY}. Also {FILE}"},
     {"http_error": {"name": "quota_per_minute", "retry_after": 0.5}},
     {"http_error": {"status": 502, "body": "<html>Bad Gateway</html>", "headers": {"Retry-After": "1"}}},
     {"text": ["half ", "an ", "answer"], "fault": {"kind": "cut", "after": 2}},
@@ -55,7 +57,8 @@ async def conversation(url: str, observe: Any = None) -> list[Any]:
         outcomes.append((reply.message.text, [(call.name, call.args) for call in reply.message.calls], reply.finish))
         history.append(reply.message)
         if reply.message.calls:
-            results = [ToolResult(call.id, call.name, {"output": OTHER}) for call in reply.message.calls]
+            output = {"content": FILE + OTHER, "password": "opensesame", "lines": 4}
+            results = [ToolResult(call.id, call.name, {"output": output}) for call in reply.message.calls]
             history.append(ToolMessage(tuple(results)))
         else:
             history.append(UserMessage.of(f"go on {number}"))
@@ -86,14 +89,17 @@ def test_what_was_recorded_plays_back_the_same(recorded: tuple[Path, list[Any]])
 def without_secrets(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    return value.replace(KEY, "[key]").replace(TOKEN, "[removed]").replace("/home/ada", "~")
+    for secret in (TOKEN, *SECRETS):
+        value = value.replace(secret, "[removed]")
+    return value.replace(KEY, "[key]").replace("/home/ada", "~")
 
 
 def test_no_secret_is_in_the_file_and_nobody_else_can_read_it(recorded: tuple[Path, list[Any]]) -> None:
     path, _ = recorded
     text = path.read_text()
-    for secret in (KEY, OTHER, TOKEN, "MIIE", "/home/ada"):
+    for secret in (KEY, OTHER, TOKEN, "MIIE", "/home/ada", "opensesame", *SECRETS):
         assert secret not in text
+    assert "token = next(tokens)" in text and '"lines": 4' in text
     assert "[removed]" in text and "[key]" in text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
