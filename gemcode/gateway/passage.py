@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gemcode.agent.errors import ModelError
 from gemcode.gateway import models, native
-from gemcode.gateway.dialect import JSON_TYPE, SSE_TYPE, as_text, sse
+from gemcode.gateway.dialect import JSON_TYPE, SSE_TYPE, Failure, as_text, sse
 from gemcode.gateway.exchange import Exchange
 from gemcode.gateway.failures import from_error
 from gemcode.gateway.native import NativeDialect
@@ -77,8 +77,8 @@ class Passage:
                         reader = EventReader()
                         keep([*reader.feed(data), *reader.close()])
                     await exchange.answer(answer.status, data, content_type, again)
-        except ModelError as error:
-            failure = from_error(error)
+        except (ModelError, Failure) as error:
+            failure = from_error(error) if isinstance(error, ModelError) else error
             if not exchange.status:
                 raise failure from None
             if "alt=sse" in query:  # the service itself ends a broken stream so; an array is left without its end
@@ -94,9 +94,9 @@ async def _pass_pieces(exchange: Exchange, answer: Answer, keep: Callable[[list[
     async for data in answer.chunks():
         events += reader.feed(data) if reader is not None else ()
         waiting += data
-        end = (
-            _end_of_events(waiting, len(waiting) - len(data)) if is_sse and len(waiting) < EVENT_LIMIT else len(waiting)
-        )
+        end = len(waiting)
+        if is_sse and end < EVENT_LIMIT:  # a longer one goes on in pieces
+            end = _end_of_events(waiting, end - len(data))
         if end:
             await exchange.write(bytes(waiting[:end]))
             del waiting[:end]

@@ -8,7 +8,7 @@ from starlette.types import Message
 from gemcode.agent.messages import ModelRequest, Text, Usage, UserMessage
 from gemcode.agent.model import Finish, FinishKind
 from gemcode.gateway.chat import ChatDialect
-from gemcode.gateway.dialect import Asked, Ended, ReplyEvent, Started
+from gemcode.gateway.dialect import Asked, Ended, Failure, FailureKind, ReplyEvent, Started
 from gemcode.gateway.exchange import Exchange
 from tests.gateway import grammars
 from tests.gateway.support import MODEL
@@ -98,5 +98,57 @@ def test_a_client_that_does_not_read_keeps_the_service_from_going_on() -> None:
         client.reading.set()
         await hearing
         assert client.text == "x" * 1_000_000
+
+    asyncio.run(run())
+
+
+def test_a_client_that_leaves_while_a_write_waits_for_it_leaves_nothing_running() -> None:
+    async def run() -> None:
+        client, closed = Client(), False
+
+        async def endless() -> AsyncGenerator[ReplyEvent, None]:
+            nonlocal closed
+            try:
+                yield Started(Usage())
+                while True:
+                    yield Text("x" * 1000)
+                    await asyncio.sleep(0)
+            finally:
+                closed = True
+
+        client.reading.clear()
+        hearing = asyncio.create_task(client.hear(endless()))
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        hearing.cancel()
+        await asyncio.wait({hearing})
+        await asyncio.sleep(0)
+        assert hearing.cancelled() and closed
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        client.reading.set()
+        await asyncio.sleep(0)
+        assert client.writes == []
+
+    asyncio.run(run())
+
+
+def test_a_failure_behind_words_that_still_wait_for_the_client_comes_after_them_and_last() -> None:
+    async def run() -> None:
+        client = Client()
+
+        async def breaking() -> AsyncGenerator[ReplyEvent, None]:
+            yield Started(Usage())
+            yield Text("first ")
+            await asyncio.sleep(0.01)  # the courier is at the door with these
+            yield Text("second")
+            raise Failure(FailureKind.SERVER, "It broke.")
+
+        client.reading.clear()
+        hearing = asyncio.create_task(client.hear(breaking()))
+        await asyncio.sleep(0.05)
+        client.reading.set()
+        await hearing
+        told = grammars.chat(b"".join(client.writes))
+        assert told.text == "first second" and told.failed
 
     asyncio.run(run())

@@ -119,6 +119,15 @@ def test_a_store_that_fails_ends_the_stream_with_the_error_of_the_dialect(tmp_pa
         assert answer.text.rstrip().rpartition("event: ")[2].startswith("response.failed")
 
 
+def test_a_store_that_fails_ends_a_stream_of_the_gemini_endpoint_with_its_error(tmp_path: Path) -> None:
+    with stage(Reply.says("ok"), state=tmp_path) as made:
+        with sqlite3.connect(tmp_path / "responses.sqlite") as other:
+            other.execute("create trigger full before insert on items begin select raise(fail, 'full'); end")
+        body = {**HI, "stream": True, "conversation": "mine"}
+        answer = httpx2.post(made.url + "/v1/gemini", headers=HEADERS, json=body)
+        assert "error" in json.loads(answer.text.split("data: ")[-1])
+
+
 def test_a_conversation_grows_with_each_response() -> None:
     with stage(Reply.says("One."), Reply.says("Two.")) as made:
         http = client(made.url)
