@@ -6,6 +6,7 @@ a line ends as in SSE: CR, LF or both (the SDK also breaks at U+2028 and its lik
 
 import codecs
 import json
+import math
 from typing import NoReturn
 
 from gemcode.agent.errors import ModelError
@@ -96,7 +97,15 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)  # made once: json.loads would make one for every event
+def _finite(number: str) -> float:
+    """1e999 is JSON, but what it becomes is not: it could not be sent back."""
+    value = float(number)
+    return value if math.isfinite(value) else _refuse(number)
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_finite, parse_constant=_refuse
+)  # made once: json.loads would make one for every event
 
 
 def _too_large(what: str, limit: int) -> ModelError:

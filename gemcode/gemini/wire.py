@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
+from gemcode.agent.errors import ModelError
 from gemcode.agent.messages import (
     Blob,
     ChoiceMode,
@@ -79,8 +80,15 @@ def encode_head(request: ModelRequest) -> JsonObject:
 
 
 def dump_body(body: JsonObject) -> bytes:
-    """JSON to send. Half a surrogate pair (from a file name that is no UTF-8, say) becomes a question mark."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    """JSON to send. Half a surrogate pair (from a file name that is no UTF-8, say) becomes a question mark.
+
+    A number that is none is refused here, where it is known, and not by the service.
+    """
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+    except ValueError as error:
+        hint = "Start anew with /clear."
+        raise ModelError("The request holds a number that JSON can't carry.", hint, detail=str(error)) from None
 
 
 def without_signatures(request: ModelRequest, first: int | None = None) -> ModelRequest:

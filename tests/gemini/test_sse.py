@@ -67,7 +67,15 @@ def test_an_empty_body_has_no_events() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"data: {\n\n", b"{", b'data: {"a": Infinity}\n\n', b"[" * 100_000, b'data: {"a":1}\n\ntrash', b"data: \xff\n\n"],
+    [
+        b"data: {\n\n",
+        b"{",
+        b'data: {"a": Infinity}\n\n',
+        b'data: {"a": -1e999}\n\n',
+        b"[" * 100_000,
+        b'data: {"a":1}\n\ntrash',
+        b"data: \xff\n\n",
+    ],
 )
 def test_damage_is_retryable(body: bytes) -> None:
     with pytest.raises(ModelError) as caught:

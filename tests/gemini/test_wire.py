@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemcode.agent.errors import ModelError
 from gemcode.agent.messages import (
     Blob,
     ChoiceMode,
@@ -231,6 +232,12 @@ def test_signatures_are_taken_off_and_the_first_calls_marked() -> None:
 
 def test_half_a_surrogate_pair_does_not_stop_the_request() -> None:
     assert b'"a?b"' in wire.dump_body(encode(UserMessage.of("a\udcffb")))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_has_not_is_never_sent(number: float) -> None:
+    with pytest.raises(ModelError, match="a number that JSON can't carry"):
+        wire.dump_body({"args": {"x": [number]}})
 
 
 json_values = st.recursive(
