@@ -15,16 +15,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from gemcode.agent import evidence
+from gemcode.agent.evidence import Record, canonical
 from gemcode.agent.messages import ToolCall, ToolResult
 from gemcode.agent.policy import Effect
-from gemcode.agent.redaction import redact
 from gemcode.workspace import locks, osfs
 
 ROTATE_BYTES = 32 * 1024 * 1024
-LONGEST_VALUE = 256  # longer strings are recorded as their hash and size
-LONGEST_ARGUMENTS = 16 * 1024  # in JSON; more than that is recorded as one hash and size
 LONGEST_LINE = 64 * 1024  # no record is as long as that
 GENESIS = "0" * 64
 _LOG, _ANCHOR, _LOCK = "audit.jsonl", "audit.head", "audit.lock"
@@ -32,11 +31,8 @@ _ROTATED = re.compile(r"audit-\d{12,}\.jsonl")
 _ANCHOR_BYTES = 20 + 1 + 64 + 1
 _MOST_RECORDS = 10**19  # as many as the anchor has digits for
 _HASH = re.compile(r"[0-9a-f]{64}")
-_CONTENTS = frozenset({"content", "old", "new"})  # arguments that hold a user's text: by hash and size, however short
 _BEGINNINGS = (b'{"args":', b'{"decision":')  # of an intent and of an outcome, in canonical JSON
 _TAILS = (2048, LONGEST_LINE, 1 << 20, 1 << 40)  # how much of the end is read to find the last record
-
-Record = dict[str, Any]
 
 
 class End(NamedTuple):
@@ -72,21 +68,11 @@ class Audit:
 
     def intents(self, calls: Iterable[tuple[ToolCall, Effect]]) -> Sequence[object]:
         """Record that calls are about to run, all in one write. Raises OSError: then a write must not run."""
-        return self._append(
-            {"event": "intent", "tool": _short(call.name), "effect": effect.value, "args": digest_arguments(call.args)}
-            for call, effect in calls
-        )
+        return self._append(evidence.of_intent(call, effect) for call, effect in calls)
 
     def outcome(self, entry: object, call: ToolCall, decision: str, result: ToolResult) -> None:
         """Record what became of it. Raises OSError: then the intent stays without an outcome, which can be seen."""
-        record: Record = {"event": "outcome", "of": entry, "tool": _short(call.name), "decision": decision}
-        record |= {"ok": result.ok, "result": _what_came_of(result)}
-        if not result.ok:
-            record |= {"error": _short(result.error_kind), "message": _short(result.error_message)}
-            error = result.response["error"]
-            if isinstance(error, dict) and isinstance(error.get("errno"), int):
-                record["errno"] = error["errno"]
-        self._append([record])
+        self._append([{"of": entry, **evidence.of_outcome(call, decision, result)}])
 
     def _append(self, contents: Iterable[Record]) -> Sequence[int]:
         with _opened(self.directory) as folder, _locked(folder):
@@ -96,14 +82,11 @@ class Audit:
                 record: Record = {"seq": last.sequence + 1, "time": time.time(), "monotonic": time.monotonic()}
                 record |= {"session": self._session, "pid": os.getpid(), **content, "prev": last.hash}
                 last = End(record["seq"], _hash(record))
-                lines += _canonical({**record, "hash": last.hash}) + b"\n"
+                lines += canonical({**record, "hash": last.hash}) + b"\n"
             with _file(folder, _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as fd:
                 osfs.write_all(fd, lines)
                 status = osfs.fstat(fd)
-            # In place: one write of a fixed length within one disk sector, which no kill can tear. A rename over the
-            # old anchor would cost a flush to the disk on ext4, ten times as much as all the rest.
-            with _file(folder, _ANCHOR, os.O_WRONLY | os.O_CREAT) as fd:
-                osfs.write_all(fd, f"{last.sequence:020d} {last.hash}\n".encode("ascii"))
+            _write_anchor(folder, last)
             self._left = status.st_ino, status.st_size, last
             return range(first, last.sequence + 1)
 
@@ -129,7 +112,10 @@ class Audit:
                 last, _ = _last_record(fd, osfs.fstat(fd).st_size)
         if last is not None and size >= self._rotate_bytes:
             osfs.rename(folder, _LOG, folder, f"audit-{last.sequence:012d}.jsonl")
-        last, anchor = last or _START, _read_anchor(folder) or _START
+        anchor = _read_anchor(folder) or _START
+        if last is None:
+            _write_anchor(folder, anchor)  # before the first record: no log of ours is ever without
+            return anchor
         return anchor if anchor.sequence >= last.sequence else last
 
 
@@ -191,50 +177,8 @@ def _missing(last: End, expected: End) -> str:
     return f"{numbers} missing (removed, or lost in a power cut)"
 
 
-def digest_arguments(arguments: Record) -> Any:
-    """A call's arguments as they are recorded: bounded, whatever the model sent."""
-    try:
-        value = digest(arguments)
-        text = _canonical(value)
-    except RecursionError:
-        return "nested too deeply to be recorded"
-    return value if len(text) <= LONGEST_ARGUMENTS else _as_hash(text)
-
-
-def digest(value: Any, name: str = "") -> Any:
-    """The value with contents and every long string replaced by hash and size: they are evidence, not cargo. A short
-    string is kept, without what looks like a key. `name` is the argument that holds the value."""
-    if isinstance(value, str):
-        data = value.encode("utf-8", "surrogatepass")
-        return _as_hash(data) if name in _CONTENTS or len(data) > LONGEST_VALUE else redact(value)
-    if isinstance(value, dict):
-        return {redact(str(key)): digest(item, str(key)) for key, item in value.items()}
-    return [digest(item, name) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _as_hash(data: bytes) -> Record:
-    return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-
-
-def _short(text: str) -> str:
-    return redact(text)[:LONGEST_VALUE]
-
-
-def _what_came_of(result: ToolResult) -> str:
-    """done, failed or unknown. A write may be done although it was reported as an error, and the other way round."""
-    said = result.response.get("output" if result.ok else "error")
-    details = said if isinstance(said, dict) else {}
-    if details.get("durability") == "unknown" or result.error_kind == "timeout":
-        return "unknown"
-    return "done" if result.ok or details.get("written") is True else "failed"
-
-
-def _canonical(record: Record) -> bytes:
-    return json.dumps(record, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=repr).encode("ascii")
-
-
 def _hash(record: Record) -> str:
-    return hashlib.sha256(_canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
+    return hashlib.sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
 
 
 def _is_intact(record: Record) -> bool:
@@ -344,6 +288,13 @@ def _read_anchor(folder: int) -> End | None:
         return None
 
 
+def _write_anchor(folder: int, end: End) -> None:
+    """In place: one write of a fixed length within one disk sector, which no kill can tear. A rename over the old
+    anchor would cost a flush to the disk on ext4, ten times as much as all the rest."""
+    with _file(folder, _ANCHOR, os.O_WRONLY | os.O_CREAT) as fd:
+        osfs.write_all(fd, f"{end.sequence:020d} {end.hash}\n".encode("ascii"))
+
+
 def _current_then_rotated(folder: int) -> Iterator[str]:
     """Lazily: the rotated ones are looked up once the current one is open."""
     yield _LOG
@@ -366,13 +317,21 @@ def _snapshot(directory: Path) -> Iterator[tuple[End | None, _Files]]:
         anchor = _read_anchor(folder)
         while (again := _read_anchor(folder)) != anchor:  # it was being written just then
             anchor = again
-        files: dict[int, tuple[str, BinaryIO, int]] = {}
-        for name in _current_then_rotated(folder):
-            with contextlib.suppress(FileNotFoundError):
-                file = stack.enter_context(os.fdopen(_open(folder, name, os.O_RDONLY), "rb"))
-                status = osfs.fstat(file.fileno())
-                files[status.st_ino] = (name, file, status.st_size)
-        yield anchor, sorted(files.values(), key=lambda item: (item[0] == _LOG, len(item[0]), item[0]))
+        files = _open_all(folder, stack)
+        if anchor is None and (anchor := _read_anchor(folder)) is not None:  # the very first record came just then
+            files = _open_all(folder, stack)
+        yield anchor, files
+
+
+def _open_all(folder: int, stack: contextlib.ExitStack) -> _Files:
+    """The files of the log, oldest first, each with the size that it has now."""
+    files: dict[int, tuple[str, BinaryIO, int]] = {}
+    for name in _current_then_rotated(folder):
+        with contextlib.suppress(FileNotFoundError):
+            file = stack.enter_context(os.fdopen(_open(folder, name, os.O_RDONLY), "rb"))
+            status = osfs.fstat(file.fileno())
+            files[status.st_ino] = (name, file, status.st_size)
+    return sorted(files.values(), key=lambda item: (item[0] == _LOG, len(item[0]), item[0]))
 
 
 def _lines(files: _Files) -> Iterator[_Line]:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemcode import audit
+from gemcode.agent.evidence import canonical
 from gemcode.agent.messages import ToolCall, ToolResult
 from gemcode.agent.policy import Effect, Mode
 from gemcode.agent.registry import Prepared, ToolRegistry, TurnState
@@ -171,7 +172,7 @@ def edit_and_rehash(found: list[bytes]) -> list[bytes]:
     record = json.loads(found[2])
     record["tool"] = "read_file"
     record["hash"] = audit._hash(record)
-    return [*found[:2], audit._canonical(record) + b"\n", *found[3:]]
+    return [*found[:2], canonical(record) + b"\n", *found[3:]]
 
 
 TAMPERED: dict[str, Callable[[list[bytes]], list[bytes]]] = {
@@ -418,6 +419,28 @@ def test_four_processes_append_a_thousand_records_each_and_no_link_breaks(tmp_pa
     sessions = [record["session"] for record in audit.read(directory)]
     assert {name: sessions.count(name) for name in set(sessions)} == {f"s{number}": 1000 for number in range(4)}
     assert (len(list(directory.glob("audit-*"))) > 3) == (rotate_bytes == 100_000)
+
+
+def test_a_check_at_any_moment_of_the_first_records_finds_nothing_wrong(log: Audit) -> None:
+    def check(_: str) -> None:
+        with osfs.inject(lambda _: None):
+            assert audit.verify(log.directory).problems == []
+
+    with osfs.inject(check):
+        pair(log)
+
+
+def test_a_record_that_comes_first_between_two_looks_of_a_check_finds_nothing_wrong(log: Audit) -> None:
+    log.directory.mkdir()
+    seen = 0
+    while seen is not None:
+        at, seen = seen + 1, None
+        for file in log.directory.iterdir():
+            file.unlink()
+        count = Count(at, lambda: pair(Audit(log.directory, "s")))
+        with osfs.inject(count):
+            assert audit.verify(log.directory).problems == []
+        seen = at if count.fired else None
 
 
 def test_a_check_during_appends_and_rotations_finds_nothing_wrong(tmp_path: Path) -> None:

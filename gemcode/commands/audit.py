@@ -6,6 +6,7 @@ from typing import Literal
 
 from gemcode import app, audit
 from gemcode.agent.errors import ExitCode
+from gemcode.agent.evidence import Record
 from gemcode.terminal.safe import escape, write_stderr, write_stdout
 
 
@@ -34,7 +35,7 @@ def _verify(verdict: audit.Verdict) -> int:
     return 0
 
 
-def _line(record: audit.Record) -> str:
+def _line(record: Record) -> str:
     if record.get("event") == "intent":
         said = f"{record.get('effect')} {json.dumps(record.get('args'))}"
     else:
