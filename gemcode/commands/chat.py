@@ -14,6 +14,7 @@ from gemcode.terminal.repl import Repl, open_front
 from gemcode.terminal.safe import write_stderr
 from gemcode.terminal.session import Guide, ReplSession
 from gemcode.terminal.tty import input_descriptor, is_terminal
+from gemcode.workspace.root import is_root_or_home
 
 
 def start(words: list[str]) -> int:
@@ -32,7 +33,8 @@ def converse(settings: Settings, options: app.Options, first_prompt: str = "", g
     with app.open_project(settings, app.new_session_id()) as project:
         os.chdir(settings.project)  # where !command and /save work
         model = app.make_model(app.gemini_settings(settings, write_stderr if options.verbose else None))
-        mode = settings.approve or (Mode.ASK if is_terminal(input_descriptor()) else Mode.NONE)
+        terminal = is_terminal(input_descriptor())
+        mode = settings.approve or (Mode.ASK if terminal else Mode.NONE)
         agent = app.make_agent(project, model, decline_unasked, mode)
         desk = Desk(project, agent, app.open_session(project, options.resume, latest=options.latest))
         session = ReplSession(
@@ -45,6 +47,7 @@ def converse(settings: Settings, options: app.Options, first_prompt: str = "", g
             environ=os.environ,
             warm_up=lambda: app.preload(project),
             recalled=desk.recalled(),
+            doubt="The model may list and read all of it." if terminal and is_root_or_home(project.root) else "",
             first_prompt=first_prompt,
             no_color=options.no_color,
             verbose=options.verbose,

@@ -94,7 +94,7 @@ class Repl:
                 return signals[0] if signals else 141
 
     async def _go_on(self, sentence: str) -> bool:
-        """A limit was met, or the model goes round in circles: the person decides."""
+        """A limit was met, the model goes round in circles, or the place is too wide: the person decides."""
         question = line((Style.ASK, "? "), f"{escape(sentence, single_line=True)} Continue?  y yes  n no")
         key: str = Key.REDRAW
         while key == Key.REDRAW:
@@ -108,6 +108,8 @@ class Repl:
     async def _converse(self) -> int:
         about = self.session.about()
         self._front.show(view.start_lines(about, self.session.conversation.mode.value, self._front.marks))
+        if self.session.doubt and not await self._go_on(self.session.doubt):
+            return 0
         if self.session.recalled:
             self._front.show([line(one) for one in escape(self.session.recalled).split("\n")])
         warming = asyncio.ensure_future(self._warm_up())

@@ -91,6 +91,7 @@ class ReplSession:
     environ: Mapping[str, str] = field(default_factory=dict)
     warm_up: Callable[[], None] = lambda: None  # slow imports, run in a thread behind the first prompt
     recalled: str = ""  # where a conversation that goes on had come to
+    doubt: str = ""  # said before the first prompt, with the question whether to go on
     first_prompt: str = ""
     no_color: bool = False
     verbose: bool = False

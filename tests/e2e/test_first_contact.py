@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gemcode.commands.demo import STOPS
-from tests.e2e.chatting import assert_as_before, at_prompt, at_question, send
+from tests.e2e.chatting import assert_as_before, at_prompt, at_question, leave, send
 from tests.e2e.program import Place, says
 from tests.terminal.pty_screen import CTRL_D, ENTER, PtyScreen
 
@@ -164,6 +164,23 @@ def test_a_home_directory_as_the_project_is_said_at_start(place: Place) -> None:
         for arguments in (("ask", "hi"), ("chat", "hi"), ("doctor",)):
             result = place.run(*arguments, env={"HOME": str(home)}, replies=[says("Hello.")])
             assert ("is your home directory or above it" in result.stdout + result.stderr) is said, (home, arguments)
+
+
+def test_chat_in_a_home_directory_goes_on_only_when_told_to(place: Place) -> None:
+    home = {"HOME": str(place.project)}
+    with place.terminal("chat", "hi", env=home) as (screen, simulator):
+        assert "may list and read all of it" in at_question(screen, "? ")
+        screen.type(ENTER)
+        at_question(screen, "? ")
+        screen.type("n")
+        assert screen.wait_for_end() == 0
+        assert_as_before(screen)
+        assert simulator.requests == []
+    with place.terminal("chat", "hi", env=home, replies=[says("Hello.")]) as (screen, _):
+        at_question(screen, "? ")
+        screen.type("y")
+        screen.wait_for("Hello.")
+        leave(screen)
 
 
 def test_models_and_tools_tell_all_of_it_in_80_columns(place: Place) -> None:
