@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Most tests wait for a program, a screen or a socket, so there is room for more than one to a processor.
+WORKERS := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 
 .PHONY: help demo test screens check format bench bench-quick soak coverage clean
 
@@ -25,7 +27,7 @@ demo: $(STAMP)  ## the whole tour on the built-in simulator: no key, no network
 
 test: $(STAMP)  ## all tests (several minutes)
 	# A screen that came too late on a busy machine is looked at again; nothing else is.
-	$(BIN)/python -m pytest -n auto --reruns 2 --only-rerun 'did not come|TimeoutExpired'
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --reruns 2 --only-rerun 'did not come|TimeoutExpired'
 
 screens: $(STAMP)  ## make the pictures in docs/screens again, from the real program
 	$(BIN)/python -m docs.make_screens
@@ -51,7 +53,7 @@ soak: $(STAMP)  ## the long races, crashes and fuzzing
 
 coverage: $(STAMP)  ## branch coverage of the rooms that must not fail
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n auto
+	$(BIN)/coverage run -m pytest -n $(WORKERS)
 	-$(BIN)/coverage combine --quiet  # processes that tests kill leave data that can't be read
 	$(BIN)/coverage report --include 'gemcode/tools/*,gemcode/workspace/*,gemcode/gemini/*' --fail-under 95
 

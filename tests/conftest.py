@@ -9,6 +9,8 @@ settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)
 settings.load_profile("same")
 
-# A shell's background job ignores Ctrl-C, and so would every program that the tests interrupt.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background job ignores Ctrl-C, and one under nohup the end of its terminal; so would every program that the
+# tests send these to.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
