@@ -84,8 +84,13 @@ def tool(index: int) -> dict[str, Any]:
         "limit": {"type": "integer", "exclusiveMinimum": 0, "maximum": 9007199254740991},
         "answer": {"anyOf": [{"type": "string"}, {"type": "null"}]},
     }
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": properties}
-    schema |= {"required": ["path"], "additionalProperties": False}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": properties,
+        "required": ["path"],
+        "additionalProperties": False,
+    }
     return {"name": f"tool_{index}", "description": f"Does the thing {index}. " * 80, "input_schema": schema}
 
 

@@ -136,7 +136,7 @@ async def _write(project: app.Project, call: ToolCall) -> None:
     prepared = await project.registry.prepare(call, turn)
     if not isinstance(prepared, Prepared):
         raise SystemExit(str(prepared.result.response))
-    result, _ = await project.registry.run(prepared, turn)
+    result, _ = await project.registry.start([prepared], turn)[call.id]
     if not result.ok:
         raise SystemExit(result.error_message)
 
