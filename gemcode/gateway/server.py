@@ -28,7 +28,6 @@ from gemcode.gateway.welcome import welcome
 
 SHUTDOWN_SECONDS = 5
 _BACKLOG = 1024
-_COLLECT_AFTER = 20_000  # new objects
 
 
 def build_app(config: GatewayConfig, report: Write = lambda text: None) -> Starlette:
@@ -119,10 +118,9 @@ def _run(app: Starlette, listener: socket.socket) -> int:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    # What is loaded by now stays: the collector need not look at it again with every request, nor that often.
+    # What is loaded by now stays: the collector need not look at it again with every request.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER)
     try:
         uvicorn.Server(settings).run(sockets=[listener])
     except KeyboardInterrupt:  # uvicorn raises the signal again after it has stopped in good order
